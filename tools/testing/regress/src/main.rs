@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: GPL-2.0
+//! `regress`: takes a public networking bug report and proves it fixed.
+//!
+//! Gets a kernel tree, applies the series, builds *base* and *patched*, boots
+//! them in a lab (User Mode Linux or QEMU), runs each report's reproduction on
+//! both and prints the verdicts.
+
+mod cli;
+mod process;
+mod project;
+mod ui;
+
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    process::kill_children_on_signals();
+    match cli::run() {
+        Ok(code) => code,
+        Err(error) => {
+            ui::error(&error);
+            ExitCode::from(2)
+        }
+    }
+}
