@@ -5,9 +5,14 @@
 //! them in a lab (User Mode Linux or QEMU), runs each report's reproduction on
 //! both and prints the verdicts.
 
+mod case;
 mod cli;
+mod figure;
+mod judge;
+mod lab;
 mod process;
 mod project;
+mod results;
 mod ui;
 
 use std::process::ExitCode;

@@ -4,21 +4,32 @@
 
 use anyhow::{bail, Context, Result};
 use std::fs::File;
+use std::io::{BufRead, BufReader};
+use std::os::fd::FromRawFd;
 use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Child, Command, ExitStatus, Stdio};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
+/// Where the watchdog hears of process groups; -1 before it runs.
+static WATCHDOG: AtomicI32 = AtomicI32::new(-1);
 static GROUPS: Mutex<Vec<i32>> = Mutex::new(Vec::new());
 static INTERRUPTED: AtomicBool = AtomicBool::new(false);
 
-/// Ctrl-C, SIGTERM and SIGHUP end every child before us.
+/// Ctrl-C, SIGTERM and SIGHUP end every child before us; the watchdog does it
+/// when we are killed. Call it first: it forks.
 pub fn kill_children_on_signals() {
+    start_watchdog();
+    // SAFETY: prctl(2) takes no pointer here. Grandchildren whose parent died
+    // become ours, so that Group can wait for them.
+    unsafe { libc::prctl(libc::PR_SET_CHILD_SUBREAPER, 1) };
     let handler = || {
         INTERRUPTED.store(true, Ordering::SeqCst);
-        let groups = GROUPS.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        let groups = GROUPS
+            .lock()
+            .unwrap_or_else(|poisoned| poisoned.into_inner());
         for &pgid in groups.iter() {
             kill_group(pgid, libc::SIGKILL);
         }
@@ -29,6 +40,55 @@ pub fn kill_children_on_signals() {
 /// True once the user asked us to stop.
 pub fn interrupted() -> bool {
     INTERRUPTED.load(Ordering::SeqCst)
+}
+
+/// Forks a process that waits until we are gone, SIGKILL included, and then
+/// ends the process groups that we left.
+fn start_watchdog() {
+    let mut pipe = [0; 2];
+    // SAFETY: there is one thread yet, so the child may do as it likes.
+    unsafe {
+        if libc::pipe2(pipe.as_mut_ptr(), libc::O_CLOEXEC) != 0 {
+            return;
+        }
+        match libc::fork() {
+            -1 => return,
+            0 => {
+                libc::setsid();
+                libc::close(pipe[1]);
+                watch(File::from_raw_fd(pipe[0]));
+                libc::_exit(0);
+            }
+            _ => libc::close(pipe[0]),
+        };
+    }
+    WATCHDOG.store(pipe[1], Ordering::SeqCst);
+}
+
+/// The watchdog: `+N` and `-N` tell of groups that come and go.
+fn watch(parent: File) {
+    let mut groups = Vec::new();
+    for line in BufReader::new(parent).lines().map_while(Result::ok) {
+        let Ok(change) = line.parse::<i32>() else {
+            continue;
+        };
+        match change {
+            1.. => groups.push(change),
+            _ => groups.retain(|&pgid| pgid != -change),
+        }
+    }
+    for pgid in groups {
+        kill_group(pgid, libc::SIGKILL);
+    }
+}
+
+/// Tells the watchdog of a group that came (positive) or went (negative).
+fn tell_watchdog(change: i32) {
+    let line = format!("{change:+}\n");
+    let fd = WATCHDOG.load(Ordering::SeqCst);
+    // SAFETY: the buffer is valid for its length; a write of few bytes to a
+    // pipe is atomic, and without a watchdog the descriptor is -1.
+    unsafe { libc::write(fd, line.as_ptr().cast(), line.len()) };
 }
 
 fn kill_group(pgid: i32, signal: i32) {
@@ -56,7 +116,9 @@ impl Group {
                 Ok(())
             });
         }
-        let mut groups = GROUPS.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        let mut groups = GROUPS
+            .lock()
+            .unwrap_or_else(|poisoned| poisoned.into_inner());
         if interrupted() {
             bail!("interrupted");
         }
@@ -65,6 +127,7 @@ impl Group {
             .with_context(|| format!("cannot start {name}; `regress setup` installs it"))?;
         let pgid = child.id() as i32;
         groups.push(pgid);
+        tell_watchdog(pgid);
         Ok(Group { child, pgid })
     }
 
@@ -95,7 +158,13 @@ impl Drop for Group {
     fn drop(&mut self) {
         kill_group(self.pgid, libc::SIGKILL);
         let _ = self.child.wait();
-        let mut groups = GROUPS.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        // SAFETY: waitpid(2) may be told to store no status. It ends with
+        // ECHILD once every member of the group is gone.
+        while unsafe { libc::waitpid(-self.pgid, std::ptr::null_mut(), 0) } > 0 {}
+        tell_watchdog(-self.pgid);
+        let mut groups = GROUPS
+            .lock()
+            .unwrap_or_else(|poisoned| poisoned.into_inner());
         groups.retain(|&pgid| pgid != self.pgid);
     }
 }

@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: GPL-2.0
+//! User Mode Linux: the kernel is a program, its root the host's over hostfs.
+
+use super::Job;
+use crate::case::Lab;
+use anyhow::{Context, Result};
+use std::fs::{File, OpenOptions};
+use std::os::fd::AsRawFd;
+use std::os::unix::process::CommandExt;
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+/// MiB of memory; only what the guest touches is used.
+const MEMORY: u32 = 768;
+
+/// Wall clock of a guest in virtual time, in ns since 1970: always the same day.
+const EPOCH: u64 = 1_577_836_800_000_000_000;
+
+/// The command that boots `job`. Console, output and verdict go to files, for a
+/// pipe that fills up would make virtual time depend on its reader.
+pub fn command(job: &Job) -> Result<Command> {
+    let output = append(&job.output())?;
+    let mut command = base(job)?;
+    command
+        .arg(format!("con1=null,fd:{}", output.as_raw_fd()))
+        .stdin(Stdio::null());
+    inherit(&mut command, output);
+    Ok(command)
+}
+
+/// The same guest with this process's terminal as its terminal.
+pub fn interactive(job: &Job) -> Result<Command> {
+    let terminal = OpenOptions::new().read(true).write(true).open("/dev/tty");
+    let terminal = terminal.context("there is no terminal; give a command behind `--`")?;
+    let mut command = base(job)?;
+    command
+        .arg(format!("con1=fd:{}", terminal.as_raw_fd()))
+        .stdin(Stdio::inherit());
+    inherit(&mut command, terminal);
+    Ok(command)
+}
+
+fn base(job: &Job) -> Result<Command> {
+    let console = append(&job.console())?;
+    let verdict = append(&job.dir.join("verdict"))?;
+    let mut command = Command::new(&job.kernel);
+    command
+        .arg(format!("mem={MEMORY}M"))
+        .args(["root=none", "rootfstype=hostfs", "rootflags=/", "con=null"])
+        .arg(format!("con0=null,fd:{}", console.as_raw_fd()))
+        .arg(format!("con2=null,fd:{}", verdict.as_raw_fd()))
+        .arg(format!("uml_dir={}/", job.dir.display()))
+        .args(job.parameters())
+        .stdout(console.try_clone()?)
+        .stderr(console.try_clone()?);
+    if job.lab == Lab::Uml {
+        command
+            .arg("time-travel=inf-cpu")
+            .arg(format!("time-travel-start={EPOCH}"));
+    }
+    inherit(&mut command, console);
+    inherit(&mut command, verdict);
+    no_core(&mut command);
+    Ok(command)
+}
+
+fn append(path: &Path) -> Result<File> {
+    let file = OpenOptions::new().append(true).create(true).open(path);
+    file.with_context(|| format!("cannot write {}", path.display()))
+}
+
+/// Keeps `file` open across the exec, under its own number.
+fn inherit(command: &mut Command, file: File) {
+    // SAFETY: fcntl(2) is async-signal-safe; the closure owns the file, so the
+    // number is valid as long as the command is.
+    unsafe {
+        command.pre_exec(
+            move || match libc::fcntl(file.as_raw_fd(), libc::F_SETFD, 0) {
+                -1 => Err(std::io::Error::last_os_error()),
+                _ => Ok(()),
+            },
+        );
+    }
+}
+
+/// A panic ends UML by abort(3): no core file of the guest's memory.
+fn no_core(command: &mut Command) {
+    let none = libc::rlimit {
+        rlim_cur: 0,
+        rlim_max: 0,
+    };
+    // SAFETY: setrlimit(2) is async-signal-safe and reads a plain struct.
+    unsafe {
+        command.pre_exec(move || match libc::setrlimit(libc::RLIMIT_CORE, &none) {
+            -1 => Err(std::io::Error::last_os_error()),
+            _ => Ok(()),
+        });
+    }
+}
