@@ -1,16 +1,25 @@
 // SPDX-License-Identifier: GPL-2.0
-//! The command line.
+//! The command line: what each command takes, and where it goes.
 
 use crate::project::Project;
-use anyhow::Result;
+use anyhow::{Context, Result};
 use clap::{Args, Parser, Subcommand, ValueEnum};
+use std::convert::Infallible;
+use std::ffi::{OsStr, OsString};
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::str::FromStr;
 
 /// Takes a public networking bug report and proves it fixed: broken on the
 /// base kernel, fixed on the patched one, same machine, same run.
 #[derive(Parser)]
-#[command(version, after_help = "KDIR=, O=, ARCH=, LLVM=1 and V=1 work as variables, before or behind the command.")]
+#[command(
+    version,
+    max_term_width = 80,
+    after_help = "KDIR=, O=, ARCH=, LLVM=1 and V=1 work as make's variables do: in the\n\
+                  environment or anywhere behind `regress`, as in `regress build V=1`.\n\n\
+                  Exit status: 0 all is well, 1 a verdict or check is bad, 2 an error."
+)]
 struct Cli {
     #[command(flatten)]
     variables: Variables,
@@ -18,34 +27,79 @@ struct Cli {
     command: Command,
 }
 
-/// Make-style variables; `regress build V=1` is read as `regress build --verbose=1`.
+/// Make-style variables: `V=1` among the arguments is read as `--verbose=1`.
 #[derive(Args)]
 struct Variables {
-    /// Your own kernel, a git tree or a tarball; never modified
-    #[arg(long, env = "KDIR", global = true)]
-    kdir: Option<PathBuf>,
-    /// Build folder
-    #[arg(long = "build-dir", env = "O", global = true, default_value = "build")]
-    build: PathBuf,
+    /// Your own kernel: a git tree, an unpacked tree or a tarball; it is never
+    /// modified [default: Debian's linux-source]
+    #[arg(long, env = "KDIR", global = true, hide_env_values = true)]
+    kdir: Option<OsString>,
+    /// Build folder: trees, objects, kernels, logs [default: build/ in the project]
+    #[arg(long = "build-dir", env = "O", global = true, hide_env_values = true)]
+    build: Option<OsString>,
     /// Architecture of the qemu lab
-    #[arg(long, env = "ARCH", global = true, default_value = "x86_64")]
+    #[arg(
+        long,
+        env = "ARCH",
+        global = true,
+        default_value = "x86_64",
+        hide_env_values = true
+    )]
     arch: String,
     /// 1: build with clang and lld
-    #[arg(long, env = "LLVM", global = true, default_value = "0")]
+    #[arg(
+        long,
+        env = "LLVM",
+        global = true,
+        default_value = "0",
+        hide_env_values = true
+    )]
     llvm: String,
     /// 1: show the commands of a build
-    #[arg(long, short = 'V', env = "V", global = true, default_value = "0")]
+    #[arg(
+        long,
+        short = 'V',
+        env = "V",
+        global = true,
+        default_value = "0",
+        hide_env_values = true
+    )]
     verbose: String,
 }
 
-#[derive(Clone, Copy, ValueEnum)]
+/// The options behind the variables' names.
+const VARIABLES: [(&str, &str); 5] = [
+    ("KDIR", "--kdir"),
+    ("O", "--build-dir"),
+    ("ARCH", "--arch"),
+    ("LLVM", "--llvm"),
+    ("V", "--verbose"),
+];
+
+/// Which kernels of the assembled tree a command takes.
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub enum KernelChoice {
     Base,
     Patched,
     Both,
+    /// Any revision of the assembled tree, in git's notation.
+    Revision(String),
 }
 
-#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+impl FromStr for KernelChoice {
+    type Err = Infallible;
+
+    fn from_str(text: &str) -> Result<Self, Infallible> {
+        Ok(match text {
+            "base" => KernelChoice::Base,
+            "patched" => KernelChoice::Patched,
+            "both" => KernelChoice::Both,
+            revision => KernelChoice::Revision(revision.to_string()),
+        })
+    }
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum LabChoice {
     /// User Mode Linux
     Uml,
@@ -53,14 +107,263 @@ pub enum LabChoice {
     Qemu,
 }
 
-#[derive(Subcommand)]
-enum Command {
-    /// List reports, their cases, series and figures
-    List,
-    // setup tree refresh build run kunit selftest boot series test: see the issue
+#[derive(Args)]
+pub struct TreeArgs {
+    /// Look for a newer Debian source, even if there is one already
+    #[arg(long)]
+    pub update: bool,
+    /// Give up changes in the work tree that were not refreshed; the old
+    /// branch is kept under a backup name
+    #[arg(long)]
+    pub force: bool,
 }
 
+#[derive(Args)]
+pub struct RefreshArgs {
+    /// Series that new commits join
+    #[arg(long, value_name = "NAME")]
+    pub series: Option<String>,
+    /// New commits are tests or test support: part of base, too
+    #[arg(long)]
+    pub base: bool,
+    /// Write every patch anew, unchanged ones too (hunks and hashes as they
+    /// are on this tree)
+    #[arg(long)]
+    pub all: bool,
+    /// Change nothing; fail if `refresh --all` would change a file
+    #[arg(long)]
+    pub check: bool,
+}
+
+#[derive(Args)]
+pub struct SeriesArgs {
+    /// Series to write [default: all]
+    #[arg(value_name = "SERIES")]
+    pub names: Vec<String>,
+    /// Version of the mails, as in [PATCH net v2]
+    #[arg(short = 'v', long = "reroll-count", value_name = "N")]
+    pub version: Option<u32>,
+    /// Also apply the mails one by one with `git am` to a clean base, and
+    /// compare the result with the patched kernel; works without an identity
+    #[arg(long)]
+    pub check: bool,
+}
+
+#[derive(Args)]
+pub struct BuildArgs {
+    /// Kernels to build: base, patched, both, or a revision of the assembled tree
+    #[arg(long, default_value = "both")]
+    pub kernel: KernelChoice,
+    /// Only this lab's kernels
+    #[arg(long)]
+    pub lab: Option<LabChoice>,
+}
+
+#[derive(Args)]
+pub struct RunArgs {
+    /// Cases to run, as `regress list` names them [default: all]
+    #[arg(value_name = "CASE")]
+    pub cases: Vec<String>,
+    /// Only this lab's runs
+    #[arg(long)]
+    pub lab: Option<LabChoice>,
+    /// Kernels to run: base, patched, both, or a revision of the assembled tree
+    #[arg(long, default_value = "both")]
+    pub kernel: KernelChoice,
+    /// Results file [default: out/results.json]
+    #[arg(long, value_name = "FILE")]
+    pub json: Option<PathBuf>,
+    /// Print KTAP instead of the table
+    #[arg(long)]
+    pub ktap: bool,
+}
+
+#[derive(Args)]
+pub struct KunitArgs {
+    /// Folders with a .kunitconfig [default: those of the cases]
+    #[arg(value_name = "FOLDER")]
+    pub folders: Vec<String>,
+    /// Kernel: base, patched, both, or a revision of the assembled tree
+    #[arg(long, default_value = "both")]
+    pub kernel: KernelChoice,
+}
+
+#[derive(Args)]
+pub struct SelftestArgs {
+    /// Selftests below tools/testing/selftests [default: those of the cases]
+    #[arg(value_name = "SELFTEST")]
+    pub selftests: Vec<String>,
+    /// Kernel: base, patched, both, or a revision of the assembled tree
+    #[arg(long, default_value = "patched")]
+    pub kernel: KernelChoice,
+    #[arg(long, default_value = "qemu")]
+    pub lab: LabChoice,
+}
+
+#[derive(Args)]
+pub struct BootArgs {
+    /// Kernel: base, patched, or a revision of the assembled tree
+    #[arg(long, default_value = "patched")]
+    pub kernel: KernelChoice,
+    #[arg(long, default_value = "uml")]
+    pub lab: LabChoice,
+    /// Command to run instead of a shell
+    #[arg(last = true, value_name = "COMMAND")]
+    pub command: Vec<String>,
+}
+
+#[derive(Args)]
+pub struct BisectArgs {
+    /// The case that judges
+    #[arg(value_name = "CASE")]
+    pub case: String,
+    /// A revision of KDIR that shows the fault
+    #[arg(long)]
+    pub bad: String,
+    /// A revision of KDIR that does not
+    #[arg(long)]
+    pub good: String,
+}
+
+#[derive(Args)]
+pub struct TestArgs {
+    /// Only the items whose name contains one of these [default: all]
+    #[arg(value_name = "ITEM")]
+    pub items: Vec<String>,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// List the reports: cases, series and figures
+    List,
+    /// Install what this machine lacks (apt-get, as root or with sudo)
+    Setup,
+    /// Assemble the kernel tree: base, its tests, then the fixes, one commit a mail
+    Tree(TreeArgs),
+    /// Write what was changed in the assembled tree back into the project's files
+    Refresh(RefreshArgs),
+    /// Build the kernels
+    Build(BuildArgs),
+    /// Run the cases on base and patched, and judge them
+    Run(RunArgs),
+    /// Run the KUnit suites in User Mode Linux
+    Kunit(KunitArgs),
+    /// Run kernel selftests
+    Selftest(SelftestArgs),
+    /// Boot a kernel to a root shell on this machine's files, read-only
+    Boot(BootArgs),
+    /// Write the series as mails, ready for `git send-email`
+    Series(SeriesArgs),
+    /// Find the commit of KDIR that broke (or fixed) a case, with `git bisect`
+    Bisect(BisectArgs),
+    /// Run every test of the project
+    Test(TestArgs),
+}
+
+/// Reads the command line and does what it says.
 pub fn run() -> Result<ExitCode> {
-    let _ = (Cli::parse().command, Project::find_root()?);
-    Ok(ExitCode::SUCCESS)
+    let cli = Cli::parse_from(with_variables(std::env::args_os()));
+    let _project = project(cli.variables)?;
+    match cli.command {
+        // B: replace each by `crate::MODULE::command(&project, &args)`.
+        Command::List
+        | Command::Setup
+        | Command::Tree(_)
+        | Command::Refresh(_)
+        | Command::Series(_)
+        | Command::Test(_)
+        | Command::Build(_)
+        | Command::Run(_)
+        | Command::Kunit(_)
+        | Command::Selftest(_)
+        | Command::Boot(_)
+        | Command::Bisect(_) => anyhow::bail!("not there yet"),
+    }
+}
+
+/// Turns `V=1` into `--verbose=1`, up to a `--`.
+fn with_variables(args: impl Iterator<Item = OsString>) -> Vec<OsString> {
+    let mut open = true;
+    args.map(|arg| {
+        open &= arg != "--";
+        if open {
+            option_of(&arg).unwrap_or(arg)
+        } else {
+            arg
+        }
+    })
+    .collect()
+}
+
+fn option_of(arg: &OsStr) -> Option<OsString> {
+    use std::os::unix::ffi::{OsStrExt, OsStringExt};
+    let bytes = arg.as_bytes();
+    VARIABLES.iter().find_map(|(variable, option)| {
+        let value = bytes
+            .strip_prefix(variable.as_bytes())?
+            .strip_prefix(b"=")?;
+        Some(OsString::from_vec(
+            [option.as_bytes(), b"=", value].concat(),
+        ))
+    })
+}
+
+/// The project around the current folder; paths of variables are relative to
+/// the current folder, and an empty variable is as good as none.
+fn project(variables: Variables) -> Result<Project> {
+    let root = Project::find_root()?;
+    let cwd = std::env::current_dir().context("cannot tell the current folder")?;
+    let given = |path: Option<OsString>| path.filter(|path| !path.is_empty());
+    let on = |text: &str| !matches!(text, "" | "0");
+    Ok(Project {
+        build: given(variables.build).map_or_else(|| root.join("build"), |path| cwd.join(path)),
+        out: root.join("out"),
+        kdir: given(variables.kdir).map(|path| cwd.join(path)),
+        arch: match variables.arch.as_str() {
+            "" => "x86_64".into(),
+            arch => arch.into(),
+        },
+        llvm: on(&variables.llvm),
+        verbose: on(&variables.verbose),
+        root,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory;
+
+    #[test]
+    fn the_command_line_is_sound() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn variables_are_options_until_a_double_dash() {
+        let args = ["regress", "boot", "V=1", "KDIR=/a b", "X=1", "--", "O=x"];
+        let read = with_variables(args.iter().map(OsString::from));
+        assert_eq!(
+            read,
+            [
+                "regress",
+                "boot",
+                "--verbose=1",
+                "--kdir=/a b",
+                "X=1",
+                "--",
+                "O=x"
+            ]
+        );
+    }
+
+    #[test]
+    fn a_kernel_is_a_name_or_a_revision() {
+        let read = |text: &str| text.parse::<KernelChoice>().unwrap();
+        assert_eq!(read("both"), KernelChoice::Both);
+        assert_eq!(
+            read("patched~2"),
+            KernelChoice::Revision("patched~2".into())
+        );
+    }
 }
