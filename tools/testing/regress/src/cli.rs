@@ -58,7 +58,6 @@ struct Variables {
     /// 1: show the commands of a build
     #[arg(
         long,
-        short = 'V',
         env = "V",
         global = true,
         default_value = "0",
@@ -263,12 +262,12 @@ enum Command {
 /// Reads the command line and does what it says.
 pub fn run() -> Result<ExitCode> {
     let cli = Cli::parse_from(with_variables(std::env::args_os()));
-    let _project = project(cli.variables)?;
+    let project = project(cli.variables)?;
     match cli.command {
+        Command::Tree(args) => crate::tree::command(&project, &args),
         // B: replace each by `crate::MODULE::command(&project, &args)`.
         Command::List
         | Command::Setup
-        | Command::Tree(_)
         | Command::Refresh(_)
         | Command::Series(_)
         | Command::Test(_)

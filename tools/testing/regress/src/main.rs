@@ -5,14 +5,22 @@
 //! them in a lab (User Mode Linux or QEMU), runs each report's reproduction on
 //! both and prints the verdicts.
 
+mod assemble;
 mod case;
 mod cli;
+mod debian;
 mod figure;
+mod git;
 mod judge;
 mod lab;
+mod lock;
+mod patch;
 mod process;
 mod project;
 mod results;
+mod series;
+mod source;
+mod tree;
 mod ui;
 
 use std::process::ExitCode;
