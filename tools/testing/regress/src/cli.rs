@@ -156,6 +156,9 @@ pub struct BuildArgs {
     /// Only this lab's kernels
     #[arg(long)]
     pub lab: Option<LabChoice>,
+    /// With the debug profile: lockdep, KASAN, kmemleak
+    #[arg(long)]
+    pub debug: bool,
 }
 
 #[derive(Args)]
@@ -169,6 +172,9 @@ pub struct RunArgs {
     /// Kernels to run: base, patched, both, or a revision of the assembled tree
     #[arg(long, default_value = "both")]
     pub kernel: KernelChoice,
+    /// With the debug profile: lockdep, KASAN, kmemleak
+    #[arg(long)]
+    pub debug: bool,
     /// Results file [default: out/results.json]
     #[arg(long, value_name = "FILE")]
     pub json: Option<PathBuf>,
@@ -197,6 +203,9 @@ pub struct SelftestArgs {
     pub kernel: KernelChoice,
     #[arg(long, default_value = "qemu")]
     pub lab: LabChoice,
+    /// With the debug profile: lockdep, KASAN, kmemleak
+    #[arg(long)]
+    pub debug: bool,
 }
 
 #[derive(Args)]
@@ -206,6 +215,16 @@ pub struct BootArgs {
     pub kernel: KernelChoice,
     #[arg(long, default_value = "uml")]
     pub lab: LabChoice,
+    /// With the debug profile: lockdep, KASAN, kmemleak
+    #[arg(long)]
+    pub debug: bool,
+    /// User Mode Linux in virtual time: the clock moves only when every
+    /// program sleeps, so a loop that never sleeps never ends
+    #[arg(long)]
+    pub virtual_time: bool,
+    /// Give up after this much wall time, in seconds [default: never]
+    #[arg(long, value_name = "SECONDS")]
+    pub timeout: Option<u64>,
     /// Command to run instead of a shell
     #[arg(last = true, value_name = "COMMAND")]
     pub command: Vec<String>,
@@ -265,17 +284,17 @@ pub fn run() -> Result<ExitCode> {
     let project = project(cli.variables)?;
     match cli.command {
         Command::Tree(args) => crate::tree::command(&project, &args),
+        Command::Build(args) => crate::build::command(&project, &args),
+        Command::Run(args) => crate::run::command(&project, &args),
+        Command::Kunit(args) => crate::kunit::command(&project, &args),
+        Command::Boot(args) => crate::boot::command(&project, &args),
         // B: replace each by `crate::MODULE::command(&project, &args)`.
         Command::List
         | Command::Setup
         | Command::Refresh(_)
         | Command::Series(_)
         | Command::Test(_)
-        | Command::Build(_)
-        | Command::Run(_)
-        | Command::Kunit(_)
         | Command::Selftest(_)
-        | Command::Boot(_)
         | Command::Bisect(_) => anyhow::bail!("not there yet"),
     }
 }

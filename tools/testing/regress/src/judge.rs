@@ -70,6 +70,10 @@ impl Side {
         }
     }
 
+    pub fn has_failed(&self) -> bool {
+        self.failure.is_some()
+    }
+
     fn fail(&mut self, run: &Run, message: &str) {
         let message = format!("{}: {message}", run.selftest.get_ref());
         self.failure.get_or_insert(message);

@@ -6,18 +6,25 @@
 //! both and prints the verdicts.
 
 mod assemble;
+mod bench;
+mod boot;
+mod build;
 mod case;
 mod cli;
+mod counts;
 mod debian;
 mod figure;
 mod git;
+mod html;
 mod judge;
+mod kunit;
 mod lab;
 mod lock;
 mod patch;
 mod process;
 mod project;
 mod results;
+mod run;
 mod series;
 mod source;
 mod tree;

@@ -38,6 +38,14 @@ impl Step {
         }
     }
 
+    /// Prints a line that stays, while the step goes on.
+    pub fn line(&self, line: &str) {
+        match &self.bar {
+            Some(bar) => bar.println(line),
+            None => eprintln!("{line}"),
+        }
+    }
+
     /// Ends the step and says how long it took.
     pub fn done(self, note: &str) {
         if let Some(bar) = &self.bar {

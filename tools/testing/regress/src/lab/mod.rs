@@ -6,8 +6,10 @@
 //! as a file of shell assignments and gives the verdict on a channel of its
 //! own, so nothing that a kernel or a job prints can be taken for one.
 
+pub mod pool;
 pub mod qemu;
 pub mod splats;
+mod terminal;
 pub mod uml;
 
 use crate::case::Lab;
@@ -17,6 +19,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::ExitStatus;
 use std::time::{Duration, Instant};
+use terminal::Terminal;
 
 /// How long a guest may take to power off after its verdict; then it is ended.
 const OFF: Duration = Duration::from_secs(10);
@@ -159,13 +162,34 @@ impl Job {
 
     /// Boots the guest, runs the job and waits for the guest's end.
     pub fn run(&self) -> Result<Ran> {
-        let start = Instant::now();
         self.prepare(Channels::of(self.lab))?;
         let mut command = match self.lab {
             Lab::Uml | Lab::UmlRealtime => uml::command(self)?,
             Lab::Qemu => qemu::command(self)?,
         };
-        let mut guest = Group::spawn(&mut command)?;
+        self.finish(Group::spawn(&mut command)?)
+    }
+
+    /// The same on this process's terminal, which the guest gets for itself.
+    pub fn run_on_terminal(&self) -> Result<Ran> {
+        let terminal = Terminal::take()?;
+        self.prepare(Channels {
+            output: "",
+            size: terminal.size(),
+            ..Channels::of(self.lab)
+        })?;
+        let mut command = match self.lab {
+            Lab::Uml | Lab::UmlRealtime => uml::interactive(self)?,
+            Lab::Qemu => qemu::interactive(self)?,
+        };
+        terminal::in_foreground(&mut command);
+        let ran = self.finish(Group::spawn(&mut command)?);
+        drop(terminal);
+        ran
+    }
+
+    fn finish(&self, mut guest: Group) -> Result<Ran> {
+        let start = Instant::now();
         let end = self.wait(&mut guest)?;
         drop(guest);
         let output = read_text(&self.output())?;

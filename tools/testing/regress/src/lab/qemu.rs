@@ -104,10 +104,7 @@ pub fn interactive(job: &Job) -> Result<Command> {
     let mut command = base(job);
     command
         .args(["-chardev", "stdio,id=terminal,signal=off"])
-        .args(["-device", "virtconsole,chardev=terminal,nr=0"])
-        .stdin(Stdio::inherit())
-        .stdout(Stdio::inherit())
-        .stderr(Stdio::inherit());
+        .args(["-device", "virtconsole,chardev=terminal,nr=0"]);
     Ok(command)
 }
 

@@ -84,7 +84,7 @@ fn inherit(command: &mut Command, file: File) {
 }
 
 /// A panic ends UML by abort(3): no core file of the guest's memory.
-fn no_core(command: &mut Command) {
+pub fn no_core(command: &mut Command) {
     let none = libc::rlimit {
         rlim_cur: 0,
         rlim_max: 0,

@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: GPL-2.0
+//! Guests side by side, as many as CPUs and memory allow.
+
+use super::{qemu, Job, Ran};
+use crate::case::Lab;
+use crate::ui;
+use anyhow::{Context, Result};
+use std::sync::{Condvar, Mutex};
+
+/// CPUs (and memory) that guests share.
+struct Slots {
+    free: Mutex<usize>,
+    freed: Condvar,
+    all: usize,
+}
+
+impl Slots {
+    fn new() -> Self {
+        let cpus = std::thread::available_parallelism().map_or(1, |cpus| cpus.get());
+        let by_memory = (memory_mib("MemAvailable") / qemu::MEMORY) as usize;
+        let all = cpus.min(by_memory).max(1);
+        Slots {
+            free: Mutex::new(all),
+            freed: Condvar::new(),
+            all,
+        }
+    }
+
+    /// Waits for `count` slots, at most all that there are; gives what it took.
+    fn take(&self, count: usize) -> usize {
+        let count = count.min(self.all);
+        let free = self.free.lock().expect("no thread panics with the lock");
+        let mut free = self
+            .freed
+            .wait_while(free, |free| *free < count)
+            .expect("as above");
+        *free -= count;
+        count
+    }
+
+    fn give(&self, count: usize) {
+        *self.free.lock().expect("as above") += count;
+        self.freed.notify_all();
+    }
+}
+
+/// A value of /proc/meminfo in MiB; without one, as much as is needed.
+pub fn memory_mib(key: &str) -> u64 {
+    let text = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();
+    let line = text
+        .lines()
+        .find_map(|line| line.strip_prefix(key)?.strip_prefix(':'));
+    let kib = line.and_then(|rest| rest.split_whitespace().next()?.parse::<u64>().ok());
+    kib.map_or(u64::MAX, |kib| kib >> 10)
+}
+
+/// Runs all guests, as many at once as CPUs and memory allow. One in real time
+/// gets the CPUs for itself; virtual time does not care.
+pub fn run_all(jobs: &[(String, &Job)]) -> Result<Vec<Ran>> {
+    let slots = Slots::new();
+    let step = ui::Step::start(format!("running {} guests", jobs.len()));
+    let run_one = |(label, job): &(String, &Job)| {
+        let taken = slots.take(if job.lab == Lab::Uml { 1 } else { usize::MAX });
+        let ran = job.run().with_context(|| label.clone());
+        slots.give(taken);
+        if let Ok(ran) = &ran {
+            step.line(&format!(
+                "{:6.1} s  {label}: {}",
+                ran.wall.as_secs_f64(),
+                ran.ending.summary()
+            ));
+        }
+        ran
+    };
+    let ran: Result<Vec<Ran>> = std::thread::scope(|scope| {
+        let threads: Vec<_> = jobs
+            .iter()
+            .map(|job| scope.spawn(|| run_one(job)))
+            .collect();
+        threads
+            .into_iter()
+            .map(|thread| thread.join().expect("a guest's thread does not panic"))
+            .collect()
+    });
+    step.done("");
+    ran
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn slots_are_shared_and_never_more_than_there_are() {
+        let slots = Slots {
+            free: Mutex::new(2),
+            freed: Condvar::new(),
+            all: 2,
+        };
+        assert_eq!(slots.take(usize::MAX), 2);
+        slots.give(2);
+        assert_eq!((slots.take(1), slots.take(1)), (1, 1));
+        slots.give(1);
+        assert_eq!(*slots.free.lock().unwrap(), 1);
+    }
+}
