@@ -124,8 +124,11 @@ impl<'a> Builder<'a> {
         self.project.build.join("source")
     }
 
+    /// Object folders stand in the source's, where make uses no absolute path:
+    /// ccache then knows the same file again in another build folder.
     fn objects(&self, target: Target) -> PathBuf {
-        self.project.build.join("objects").join(self.label(target))
+        self.source()
+            .join(format!("objects-{}", self.label(target)))
     }
 
     fn label(&self, target: Target) -> String {
@@ -190,7 +193,7 @@ impl<'a> Builder<'a> {
         command
             .arg("-C")
             .arg(self.source())
-            .arg(format!("O={}", self.objects(target).display()))
+            .arg(format!("O=objects-{}", self.label(target)))
             .arg(format!("ARCH={arch}"))
             .arg(format!("-j{cpus}"))
             // The same bytes on every machine; an empty LOCALVERSION keeps git out.

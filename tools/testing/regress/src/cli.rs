@@ -288,13 +288,13 @@ pub fn run() -> Result<ExitCode> {
         Command::Run(args) => crate::run::command(&project, &args),
         Command::Kunit(args) => crate::kunit::command(&project, &args),
         Command::Boot(args) => crate::boot::command(&project, &args),
+        Command::List => crate::list::command(&project),
+        Command::Selftest(args) => crate::selftest::command(&project, &args),
         // B: replace each by `crate::MODULE::command(&project, &args)`.
-        Command::List
-        | Command::Setup
+        Command::Setup
         | Command::Refresh(_)
         | Command::Series(_)
         | Command::Test(_)
-        | Command::Selftest(_)
         | Command::Bisect(_) => anyhow::bail!("not there yet"),
     }
 }

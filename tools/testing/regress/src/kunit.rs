@@ -175,15 +175,12 @@ impl Suite<'_> {
             return Ok(linux);
         }
         let step = ui::Step::start(format!("building the {what}"));
-        let objects = self
-            .project
-            .build
-            .join("objects")
-            .join(format!("kunit-{folder}"));
+        // Below the source, as in build.rs.
+        let objects = source.join(format!("objects-kunit-{folder}"));
         let mut python = self.kunit_py(source, "build");
         python
             .arg(format!("--kunitconfig={}", self.wanted.kunitconfig))
-            .arg(format!("--build_dir={}", objects.display()))
+            .arg(format!("--build_dir=objects-kunit-{folder}"))
             .args(
                 build::make_options(self.project)
                     .iter()
