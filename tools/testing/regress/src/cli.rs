@@ -106,6 +106,24 @@ pub enum LabChoice {
     Qemu,
 }
 
+/// Networking trees that mails go to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum MailTree {
+    /// Fixes
+    Net,
+    /// Features
+    NetNext,
+}
+
+impl MailTree {
+    pub fn name(self) -> &'static str {
+        match self {
+            MailTree::Net => "net",
+            MailTree::NetNext => "net-next",
+        }
+    }
+}
+
 #[derive(Args)]
 pub struct TreeArgs {
     /// Look for a newer Debian source, even if there is one already
@@ -122,6 +140,9 @@ pub struct RefreshArgs {
     /// Series that new commits join
     #[arg(long, value_name = "NAME")]
     pub series: Option<String>,
+    /// Begins the series if it is not there: the tree that its mails go to
+    #[arg(long, value_name = "TREE", requires = "series")]
+    pub to: Option<MailTree>,
     /// New commits are tests or test support: part of base, too
     #[arg(long)]
     pub base: bool,
@@ -236,11 +257,13 @@ pub struct BisectArgs {
     #[arg(value_name = "CASE")]
     pub case: String,
     /// A revision of KDIR that shows the fault
-    #[arg(long)]
-    pub bad: String,
-    /// A revision of KDIR that does not
-    #[arg(long)]
-    pub good: String,
+    #[arg(long, requires = "good", value_name = "REVISION")]
+    pub bad: Option<String>,
+    /// A revision of KDIR that does not; without good and bad, only KDIR's
+    /// HEAD is judged, as `git bisect run` wants it: exit status 0 is good,
+    /// 1 bad, 125 cannot tell
+    #[arg(long, requires = "bad", value_name = "REVISION")]
+    pub good: Option<String>,
 }
 
 #[derive(Args)]
@@ -283,6 +306,7 @@ pub fn run() -> Result<ExitCode> {
     let cli = Cli::parse_from(with_variables(std::env::args_os()));
     let project = project(cli.variables)?;
     match cli.command {
+        Command::Refresh(args) => crate::refresh::command(&project, &args),
         Command::Tree(args) => crate::tree::command(&project, &args),
         Command::Build(args) => crate::build::command(&project, &args),
         Command::Run(args) => crate::run::command(&project, &args),
@@ -290,12 +314,11 @@ pub fn run() -> Result<ExitCode> {
         Command::Boot(args) => crate::boot::command(&project, &args),
         Command::List => crate::list::command(&project),
         Command::Selftest(args) => crate::selftest::command(&project, &args),
+        Command::Bisect(args) => crate::bisect::command(&project, &args),
         // B: replace each by `crate::MODULE::command(&project, &args)`.
         Command::Setup
-        | Command::Refresh(_)
         | Command::Series(_)
-        | Command::Test(_)
-        | Command::Bisect(_) => anyhow::bail!("not there yet"),
+        | Command::Test(_) => anyhow::bail!("not there yet"),
     }
 }
 

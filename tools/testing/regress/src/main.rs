@@ -7,6 +7,7 @@
 
 mod assemble;
 mod bench;
+mod bisect;
 mod boot;
 mod build;
 mod case;
@@ -24,6 +25,7 @@ mod lock;
 mod patch;
 mod process;
 mod project;
+mod refresh;
 mod results;
 mod run;
 mod selftest;

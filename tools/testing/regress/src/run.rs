@@ -63,12 +63,17 @@ pub fn case_item(project: &Project, id: &str) -> Result<()> {
         json: None,
         ktap: false,
     };
-    let cases = case::read_all(&cases_dir(project), &args.cases)?;
-    let results = run(project, &cases, &args, &mut Times::default())?;
+    let results = results(project, &args)?;
     if !results.all_good() {
         bail!("{}", results.complaints().trim_end());
     }
     Ok(())
+}
+
+/// Runs cases and judges them; writes no results.
+pub fn results(project: &Project, args: &RunArgs) -> Result<Results> {
+    let cases = case::read_all(&cases_dir(project), &args.cases)?;
+    run(project, &cases, args, &mut Times::default())
 }
 
 pub fn cases_dir(project: &Project) -> PathBuf {
