@@ -160,6 +160,7 @@ impl Apt {
 
 /// The tarball in an unpacked linux-source package.
 pub fn unpack(deb: &Path, package: &str, dir: &Path, log: &Path) -> Result<PathBuf> {
+    crate::git::remove_dir(dir)?;
     process::run_logged(
         Command::new("dpkg-deb").arg("--extract").arg(deb).arg(dir),
         log,
@@ -173,7 +174,8 @@ pub fn unpack(deb: &Path, package: &str, dir: &Path, log: &Path) -> Result<PathB
 
 /// Where this machine's apt gets Debian from.
 fn mirrors() -> Result<BTreeSet<String>> {
-    let get = |args: &[&str]| process::output(Command::new("apt-get").env("LC_ALL", "C").args(args));
+    let get =
+        |args: &[&str]| process::output(Command::new("apt-get").env("LC_ALL", "C").args(args));
     let mut mirrors = known_mirrors(&get(&[
         "indextargets",
         "--format",

@@ -14,10 +14,12 @@ use std::process::{Command, Stdio};
 const IDENTITY: (&str, &str) = ("net-regress", "net-regress@localhost");
 
 /// Options that make git's output and behaviour the same everywhere.
-const OPTIONS: [&str; 7] = [
+const OPTIONS: [&str; 8] = [
     "core.abbrev=12",
     "core.hooksPath=/dev/null",
     "core.quotePath=false",
+    // It may start a daemon that writes into KDIR.
+    "core.fsmonitor=false",
     "gc.auto=0",
     "maintenance.auto=false",
     "advice.detachedHead=false",
@@ -259,7 +261,33 @@ impl Repo {
         self.line(&["worktree", "prune"])?;
         let mut git = self.git(&["worktree", "add", "--quiet", "--no-checkout", "--detach"]);
         process::output(git.arg(&fresh).arg(commit))?;
+        if self.seed().join("index").exists() {
+            self.plant_seed(&fresh)?;
+        }
         Ok(fresh)
+    }
+
+    /// Where an import leaves the files that it unpacked, and their index: the
+    /// first work tree takes them instead of writing them again.
+    pub fn seed(&self) -> PathBuf {
+        self.dir.with_file_name("seed")
+    }
+
+    fn plant_seed(&self, fresh: &Path) -> Result<()> {
+        let seed = self.seed();
+        let git_dir = line(&mut Repo::git_in(
+            fresh,
+            &["rev-parse", "--absolute-git-dir"],
+        ))?;
+        let plant = || -> std::io::Result<()> {
+            std::fs::rename(fresh.join(".git"), seed.join("tree/.git"))?;
+            std::fs::remove_dir(fresh)?;
+            std::fs::rename(seed.join("tree"), fresh)?;
+            std::fs::rename(seed.join("index"), Path::new(&git_dir).join("index"))
+        };
+        plant()
+            .with_context(|| format!("cannot move {} to {}", seed.display(), fresh.display()))?;
+        remove_dir(&seed)
     }
 
     /// Gives a filled work tree its name.

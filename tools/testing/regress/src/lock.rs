@@ -40,7 +40,10 @@ pub fn acquire(build: &Path) -> Result<Lock> {
             bail!("interrupted");
         }
         if !told {
-            ui::note(&format!("waiting for another regress in {}", build.display()));
+            ui::note(&format!(
+                "waiting for another regress in {}",
+                build.display()
+            ));
             told = true;
         }
         std::thread::sleep(Duration::from_millis(100));

@@ -57,7 +57,10 @@ impl Patch {
         let notes = trim_blank_lines(notes);
         if let Some(line) = notes.lines().position(is_diffstat_summary) {
             let line = lines + count_lines(body.as_bytes()) + 2 + line;
-            return Err(mistake(line, "the diffstat is made when mailing; remove it"));
+            return Err(mistake(
+                line,
+                "the diffstat is made when mailing; remove it",
+            ));
         }
         Ok(Patch {
             subject,
@@ -209,7 +212,10 @@ fn trim_blank_lines(text: &str) -> String {
     let Some(first) = lines.iter().position(|line| filled(&line)) else {
         return String::new();
     };
-    let last = lines.iter().rposition(|line| filled(&line)).unwrap_or(first);
+    let last = lines
+        .iter()
+        .rposition(|line| filled(&line))
+        .unwrap_or(first);
     lines[first..=last].join("\n")
 }
 
@@ -273,7 +279,10 @@ mod tests {
         patch.set_message(&message).unwrap();
         assert_eq!(patch.message(), message);
         patch.set_message("long\nsubject\n\n\n  body\n\n").unwrap();
-        assert_eq!((patch.subject.as_str(), patch.body.as_str()), ("long subject", "  body"));
+        assert_eq!(
+            (patch.subject.as_str(), patch.body.as_str()),
+            ("long subject", "  body")
+        );
         assert!(patch.set_message("a\n\nb\n---\nc\n").is_err());
         assert!(patch.set_message("\n").is_err());
     }
@@ -302,7 +311,10 @@ mod tests {
     fn hunks_are_found_by_file_and_line() {
         let diff = b"diff --git a/x b/x\n@@ -1,2 +1,2 @@\n-a\ndiff --git a/y b/y\n\
                      @@ -1 +1 @@ f\n-b\n+c\n@@ -10,2 +10,2 @@ g\n-d\n+e\n";
-        assert_eq!(hunk(diff, "y", "10"), Some((2, "@@ -10,2 +10,2 @@ g\n-d\n+e".into())));
+        assert_eq!(
+            hunk(diff, "y", "10"),
+            Some((2, "@@ -10,2 +10,2 @@ g\n-d\n+e".into()))
+        );
         assert_eq!(hunk(diff, "y", "1").unwrap().0, 1);
         assert_eq!(hunk(diff, "x", "10"), None);
     }

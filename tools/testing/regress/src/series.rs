@@ -269,7 +269,10 @@ impl Stored {
         let mut files = BTreeMap::new();
         files.insert(KCONFIG.into(), Content::plain(self.kconfig.clone()));
         for series in &self.series {
-            files.insert(format!("series/{}", series.name), Content::plain(series.text()));
+            files.insert(
+                format!("series/{}", series.name),
+                Content::plain(series.text()),
+            );
             if let Some(cover) = &series.cover {
                 let path = format!("series/{}.cover", series.name);
                 files.insert(path, Content::plain(cover.raw.clone()));
@@ -286,6 +289,26 @@ impl Stored {
 }
 
 impl Series {
+    /// A series that begins.
+    pub fn new(name: &str, to: &str, entries: Vec<Entry>) -> Self {
+        Series {
+            name: name.into(),
+            to: to.into(),
+            cover: None,
+            entries,
+            head: format!("# SPDX-License-Identifier: GPL-2.0\nto {to}\n"),
+            tail: String::new(),
+        }
+    }
+
+    /// The same series with other patches.
+    pub fn with_entries(&self, entries: Vec<Entry>) -> Self {
+        Series {
+            entries,
+            ..self.clone()
+        }
+    }
+
     pub fn text(&self) -> String {
         let mut text = self.head.clone();
         for entry in &self.entries {
@@ -307,8 +330,8 @@ pub fn is_reserved(path: &str) -> bool {
 /// Reads `series/NAME`; `seen` is where each path was named so far.
 fn read_series(root: &Path, name: &str, seen: &mut BTreeMap<String, String>) -> Result<Series> {
     let file = format!("series/{name}");
-    let text = std::fs::read_to_string(root.join(&file))
-        .with_context(|| format!("cannot read {file}"))?;
+    let text =
+        std::fs::read_to_string(root.join(&file)).with_context(|| format!("cannot read {file}"))?;
     let mut series = Series {
         name: name.into(),
         to: String::new(),
@@ -330,7 +353,10 @@ fn read_series(root: &Path, name: &str, seen: &mut BTreeMap<String, String>) -> 
                     bail!("{at}: a second `to`");
                 }
                 if !TREES.contains(&tree) {
-                    bail!("{at}: `{tree}` is no tree; it is one of: {}", TREES.join(", "));
+                    bail!(
+                        "{at}: `{tree}` is no tree; it is one of: {}",
+                        TREES.join(", ")
+                    );
                 }
                 series.to = tree.into();
                 series.head = std::mem::take(&mut lead);

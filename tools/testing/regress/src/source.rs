@@ -86,19 +86,18 @@ impl Importer<'_> {
         let step = ui::Step::start(format!("downloading {what}"));
         let deb = apt.download(&candidate, &self.project.log("apt-download"))?;
         step.done("signatures are good");
-        let scratch = self.scratch()?;
         let tarball = debian::unpack(
             &deb,
             candidate.package,
-            &scratch.join("deb"),
+            &dir.join("unpacked"),
             &self.project.log("unpack"),
         )?;
-        let commit = self.import_tarball(&tarball, &scratch, &format!("Debian {what}"))?;
+        let commit = self.import_tarball(&tarball, &format!("Debian {what}"))?;
         self.repo.set_ref(&kept, &commit)?;
         self.repo.set_ref(LATEST, &commit)?;
-        git::remove_dir(&scratch)?;
         // It is in the repository now.
         git::remove_dir(&dir.join("download"))?;
+        git::remove_dir(&dir.join("unpacked"))?;
         self.source(commit)
     }
 
@@ -118,10 +117,8 @@ impl Importer<'_> {
             return Ok(source);
         }
         let name = file.file_name().unwrap_or_default().to_string_lossy();
-        let scratch = self.scratch()?;
-        let commit = self.import_tarball(file, &scratch, &name)?;
+        let commit = self.import_tarball(file, &name)?;
         self.repo.set_ref(&kept, &commit)?;
-        git::remove_dir(&scratch)?;
         self.source(commit)
     }
 
@@ -139,7 +136,8 @@ impl Importer<'_> {
         let index = self.repo.dir.join(format!("plain-{key}.index"));
         let name = dir.file_name().unwrap_or_default().to_string_lossy();
         let commit = self.import(dir, &index, &name)?;
-        self.repo.set_ref(&format!("refs/sources/plain-{key}"), &commit)?;
+        self.repo
+            .set_ref(&format!("refs/sources/plain-{key}"), &commit)?;
         self.source(commit)
     }
 
@@ -199,16 +197,14 @@ impl Importer<'_> {
         Ok(())
     }
 
-    /// An empty folder for what is unpacked.
-    fn scratch(&self) -> Result<PathBuf> {
-        let scratch = self.project.build.join("unpack.new");
-        git::remove_dir(&scratch)?;
-        std::fs::create_dir_all(scratch.join("deb"))?;
-        Ok(scratch)
-    }
-
-    fn import_tarball(&self, tarball: &Path, scratch: &Path, name: &str) -> Result<String> {
+    /// Unpacks a tarball and imports it; the files are left as the seed of the
+    /// first work tree.
+    fn import_tarball(&self, tarball: &Path, name: &str) -> Result<String> {
         let step = ui::Step::start(format!("unpacking {name}"));
+        let scratch = self.project.build.join("unpack.new");
+        let seed = self.repo.seed();
+        git::remove_dir(&scratch)?;
+        git::remove_dir(&seed)?;
         let tree = scratch.join("tree");
         std::fs::create_dir_all(&tree)?;
         let mut tar = Command::new("tar");
@@ -222,11 +218,17 @@ impl Importer<'_> {
         let mut inside = std::fs::read_dir(&tree)?;
         let top = match (inside.next(), inside.next()) {
             (Some(top), None) => top?.path(),
-            _ => tree,
+            _ => tree.clone(),
         };
         check_is_kernel(&top)?;
         step.done("");
-        self.import(&top, &scratch.join("index"), name)
+        std::fs::create_dir(&seed)?;
+        std::fs::rename(&top, seed.join("tree"))?;
+        git::remove_dir(&scratch)?;
+        let index = seed.join("index.new");
+        let commit = self.import(&seed.join("tree"), &index, name)?;
+        std::fs::rename(&index, seed.join("index"))?;
+        Ok(commit)
     }
 
     /// Makes a folder a commit that depends on nothing but its files.

@@ -11,7 +11,7 @@ use crate::git::{self, Repo};
 use crate::project::Project;
 use crate::series::{self, Stored};
 use crate::source::{self, Source};
-use crate::{lock, process, ui};
+use crate::{lock, process, refresh, ui};
 use anyhow::{bail, Context, Result};
 use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
@@ -89,6 +89,21 @@ impl Assembled {
         self.repo().checkout(commit, dir)
     }
 
+    fn with(self, commits: Commits) -> Self {
+        Assembled {
+            hook: commits.hook,
+            base: commits.base,
+            patched: commits.patched,
+            patches: commits.patches,
+            ..self
+        }
+    }
+
+    /// True if it was assembled from exactly these files.
+    pub fn is_made_of(&self, repo: &Repo, stored: &Stored) -> Result<bool> {
+        Ok(key(repo, &self.source, &self.source_name, stored)? == self.key)
+    }
+
     pub fn repo(&self) -> Repo {
         Repo {
             dir: self.git_dir.clone(),
@@ -101,7 +116,11 @@ pub fn command(project: &Project, args: &TreeArgs) -> Result<ExitCode> {
     let _lock = lock::acquire(&project.build)?;
     let assembled = Assembler::new(project)?.run(args.update, args.force, true)?;
     let repo = assembled.repo();
-    println!("{}: {}", project.show(&project.tree()), assembled.source_name);
+    println!(
+        "{}: {}",
+        project.show(&project.tree()),
+        assembled.source_name
+    );
     for (name, from, to) in [
         ("base", &assembled.hook, &assembled.base),
         ("patched", &assembled.base, &assembled.patched),
@@ -135,6 +154,25 @@ fn read_state(path: &Path) -> Option<Assembled> {
     serde_json::from_slice(&std::fs::read(path).ok()?).ok()
 }
 
+/// After a refresh: the work tree's files are those of `commits` already, so
+/// only the branch moves.
+pub fn adopt(
+    project: &Project,
+    repo: &Repo,
+    last: &Assembled,
+    stored: &Stored,
+    commits: Commits,
+) -> Result<()> {
+    write_notes(repo, stored, &commits)?;
+    let mut new = last.clone().with(commits);
+    new.key = key(repo, &new.source, &new.source_name, stored)?;
+    let assembler = Assembler {
+        project,
+        repo: repo.clone(),
+    };
+    assembler.move_to(&project.tree(), &new)
+}
+
 /// What the user did in the work tree since it was assembled.
 #[derive(Debug, PartialEq, Eq)]
 enum UserWork {
@@ -157,14 +195,18 @@ impl<'a> Assembler<'a> {
     }
 
     fn run(&self, update: bool, force: bool, with_work_tree: bool) -> Result<Assembled> {
+        refresh::finish_interrupted(self.project)?;
         self.finish_interrupted()?;
         let source = source::get(self.project, &self.repo, update)?;
+        self.take_attributes(&source.commit)?;
         let stored = Stored::read(&self.project.root)?;
         for stray in series::strays(&self.project.root, &stored)? {
-            ui::note(&format!("{stray} is in no file below series/, so it is left out"));
+            ui::note(&format!(
+                "{stray} is in no file below series/, so it is left out"
+            ));
         }
         let old = last(&self.repo);
-        let key = key(&self.repo, &source, &stored)?;
+        let key = key(&self.repo, &source.commit, &source.name, &stored)?;
         let new = match &old {
             Some(old) if old.key == key => {
                 ui::reused("assembled tree");
@@ -174,6 +216,17 @@ impl<'a> Assembler<'a> {
         };
         self.move_work_tree(old.as_ref(), &new, force, with_work_tree)?;
         Ok(new)
+    }
+
+    /// A bare repository has no work tree to read the kernel's .gitattributes
+    /// from; they say which function a hunk is in.
+    fn take_attributes(&self, source: &str) -> Result<()> {
+        let path = self.repo.dir.join("info/attributes");
+        let attributes = self.repo.file(source, ".gitattributes").unwrap_or_default();
+        if std::fs::read(&path).unwrap_or_default() == attributes {
+            return Ok(());
+        }
+        series::Content::plain(attributes).write(&path)
     }
 
     fn assemble(&self, source: &Source, stored: &Stored, key: String) -> Result<Assembled> {
@@ -187,17 +240,18 @@ impl<'a> Assembler<'a> {
         }
         write_notes(&self.repo, stored, &commits)?;
         step.done(&format!("{} patches", commits.patches.len()));
-        Ok(Assembled {
+        let before = Assembled {
             git_dir: self.repo.dir.clone(),
             source: source.commit.clone(),
             source_name: source.name.clone(),
             clone: source.clone.clone(),
-            hook: commits.hook,
-            base: commits.base,
-            patched: commits.patched,
-            patches: commits.patches,
+            hook: String::new(),
+            base: String::new(),
+            patched: String::new(),
+            patches: Vec::new(),
             key,
-        })
+        };
+        Ok(before.with(commits))
     }
 
     fn move_work_tree(
@@ -240,9 +294,13 @@ impl<'a> Assembler<'a> {
         } else if same {
             return Ok(());
         }
-        let pending = self.pending();
-        std::fs::write(&pending, serde_json::to_vec(new)?)?;
-        self.switch(&dir, new)?;
+        self.move_to(&dir, new)
+    }
+
+    /// Moves the work tree; if this is interrupted, the next run finishes it.
+    fn move_to(&self, dir: &Path, new: &Assembled) -> Result<()> {
+        series::Content::plain(serde_json::to_vec(new)?).write(&self.pending())?;
+        self.switch(dir, new)?;
         self.record(new)
     }
 
@@ -344,8 +402,8 @@ fn user_work(dir: &Path, old: Option<&Assembled>) -> Result<UserWork> {
 }
 
 /// A digest of all that goes into the tree.
-fn key(repo: &Repo, source: &Source, stored: &Stored) -> Result<String> {
-    let mut text = format!("{FORMAT} {} {}\n", source.commit, source.name).into_bytes();
+fn key(repo: &Repo, source: &str, source_name: &str, stored: &Stored) -> Result<String> {
+    let mut text = format!("{FORMAT} {source} {source_name}\n").into_bytes();
     for (path, content) in stored.files() {
         let size = content.bytes.len();
         text.extend(format!("{path} {} {size}\n", content.mode.git()).bytes());
