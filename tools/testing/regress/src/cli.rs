@@ -316,8 +316,8 @@ pub fn run() -> Result<ExitCode> {
         Command::Selftest(args) => crate::selftest::command(&project, &args),
         Command::Bisect(args) => crate::bisect::command(&project, &args),
         // B: replace each by `crate::MODULE::command(&project, &args)`.
-        Command::Setup
-        | Command::Series(_)
+        Command::Setup => crate::setup::command(&project),
+        Command::Series(_)
         | Command::Test(_) => anyhow::bail!("not there yet"),
     }
 }

@@ -30,6 +30,7 @@ mod results;
 mod run;
 mod selftest;
 mod series;
+mod setup;
 mod source;
 mod tree;
 mod ui;
