@@ -135,11 +135,13 @@ impl Ran {
 }
 
 fn indent(text: &str) -> String {
-    text.lines()
-        .map(|line| format!("    {line}\n"))
-        .collect::<String>()
-        .trim_end()
-        .to_string()
+    let lines: Vec<&str> = if text.is_empty() {
+        vec!["(none)"]
+    } else {
+        text.lines().collect()
+    };
+    let lines: Vec<String> = lines.iter().map(|line| format!("    {line}")).collect();
+    lines.join("\n")
 }
 
 fn last(text: &str, lines: usize) -> String {
@@ -244,6 +246,8 @@ impl Job {
         let dir = &self.dir;
         fs::create_dir_all(dir).with_context(|| format!("cannot make {}", dir.display()))?;
         check_space(dir)?;
+        // A UML that was killed leaves its folder.
+        let _ = fs::remove_dir_all(dir.join("uml"));
         for file in [self.console(), self.output(), self.verdict()] {
             fs::write(&file, "").with_context(|| format!("cannot write {}", file.display()))?;
         }

@@ -49,7 +49,9 @@ fn base(job: &Job) -> Result<Command> {
         .args(["root=none", "rootfstype=hostfs", "rootflags=/", "con=null"])
         .arg(format!("con0=null,fd:{}", console.as_raw_fd()))
         .arg(format!("con2=null,fd:{}", verdict.as_raw_fd()))
+        // UML's own folder; by default it would be in the user's home.
         .arg(format!("uml_dir={}/", job.dir.display()))
+        .arg("umid=uml")
         .args(job.parameters())
         .stdout(console.try_clone()?)
         .stderr(console.try_clone()?);
