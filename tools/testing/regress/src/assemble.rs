@@ -62,6 +62,8 @@ pub struct Builder<'a> {
     repo: &'a Repo,
     index: PathBuf,
     date: u64,
+    /// Name and address of the author, if not the neutral one.
+    pub author: Option<(String, String)>,
     pub tip: String,
 }
 
@@ -77,6 +79,7 @@ impl<'a> Builder<'a> {
                 .dir
                 .join(format!("assemble-{}-{number}.index", std::process::id())),
             date: date.parse().unwrap_or_default(),
+            author: None,
             tip: start.to_string(),
         };
         process::output(&mut builder.git(&["read-tree", start]))?;
@@ -93,10 +96,20 @@ impl<'a> Builder<'a> {
 
     fn commit(&mut self, message: &str) -> Result<()> {
         let tree = self.write_tree()?;
-        self.tip = self
-            .repo
-            .commit_tree(&tree, Some(&self.tip), message, self.date)?;
+        let mut git = self.git(&["commit-tree", &tree, "-p", &self.tip, "-F", "-"]);
+        git::dated(&mut git, self.date);
+        if let Some((name, email)) = &self.author {
+            git.env("GIT_AUTHOR_NAME", name)
+                .env("GIT_AUTHOR_EMAIL", email);
+        }
+        let id = git::fed(&mut git, message.as_bytes())?;
+        self.tip = String::from_utf8_lossy(&id).trim().to_string();
         Ok(())
+    }
+
+    /// Dates the commits to come, in seconds since 1970.
+    pub fn set_date(&mut self, seconds: u64) {
+        self.date = seconds;
     }
 
     pub fn write_tree(&self) -> Result<String> {

@@ -317,8 +317,8 @@ pub fn run() -> Result<ExitCode> {
         Command::Bisect(args) => crate::bisect::command(&project, &args),
         // B: replace each by `crate::MODULE::command(&project, &args)`.
         Command::Setup => crate::setup::command(&project),
-        Command::Series(_)
-        | Command::Test(_) => anyhow::bail!("not there yet"),
+        Command::Series(args) => crate::mails::command(&project, &args),
+        Command::Test(_) => anyhow::bail!("not there yet"),
     }
 }
 

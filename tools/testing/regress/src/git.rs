@@ -199,21 +199,37 @@ impl Repo {
         Ok(String::from_utf8_lossy(&id).trim().to_string())
     }
 
-    /// Makes a commit; its date is in seconds since 1970.
-    pub fn commit_tree(
-        &self,
-        tree: &str,
-        parent: Option<&str>,
-        message: &str,
-        date: u64,
-    ) -> Result<String> {
-        let mut git = self.git(&["commit-tree", tree]);
-        if let Some(parent) = parent {
-            git.args(["-p", parent]);
-        }
-        dated(&mut git, date);
-        let id = fed(git.args(["-F", "-"]), message.as_bytes())?;
+    /// Makes a commit without parents.
+    pub fn root_commit(&self, tree: &str, message: &str) -> Result<String> {
+        let mut git = self.git(&["commit-tree", tree, "-F", "-"]);
+        let id = fed(&mut git, message.as_bytes())?;
         Ok(String::from_utf8_lossy(&id).trim().to_string())
+    }
+
+    /// Makes `dir` anew as a work tree of some files only, by patterns as in
+    /// .gitignore.
+    pub fn sparse_checkout(&self, commit: &str, dir: &Path, patterns: &str) -> Result<()> {
+        remove_dir(dir)?;
+        self.line(&["worktree", "prune"])?;
+        let mut add = self.git(&["worktree", "add", "--quiet", "--no-checkout", "--detach"]);
+        process::output(add.arg(dir).arg(commit))?;
+        let git_dir = line(&mut Repo::git_in(dir, &["rev-parse", "--absolute-git-dir"]))?;
+        let info = Path::new(&git_dir).join("info");
+        std::fs::create_dir_all(&info)?;
+        std::fs::write(info.join("sparse-checkout"), patterns)?;
+        process::output(&mut Repo::sparse_git_in(
+            dir,
+            &["reset", "--hard", "--quiet"],
+        ))?;
+        Ok(())
+    }
+
+    /// `git` in a work tree made by `sparse_checkout`.
+    pub fn sparse_git_in<S: AsRef<std::ffi::OsStr>>(work_tree: &Path, args: &[S]) -> Command {
+        let options = ["core.sparseCheckout=true", "core.sparseCheckoutCone=false"];
+        let mut git = Repo::git_in(work_tree, &options.map(|option| ["-c", option]).concat());
+        git.args(args);
+        git
     }
 
     /// Makes `dir` a linked work tree at `commit`, detached; one that is there

@@ -22,6 +22,7 @@ mod kunit;
 mod lab;
 mod list;
 mod lock;
+mod mails;
 mod patch;
 mod process;
 mod project;

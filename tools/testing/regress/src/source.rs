@@ -252,7 +252,7 @@ impl Importer<'_> {
         let tree = git::line(write.env("GIT_INDEX_FILE", index))?;
         let version = self.version(&tree)?;
         let message = format!("Linux {version} ({name})\n");
-        let commit = self.repo.commit_tree(&tree, None, &message, 0)?;
+        let commit = self.repo.root_commit(&tree, &message)?;
         step.done(&format!("Linux {version}"));
         Ok(commit)
     }
