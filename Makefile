@@ -3,7 +3,7 @@
 
 O ?= build
 harness := tools/testing/regress
-regress := $(abspath $(O))/target/release/regress
+regress := $(abspath $(O))/regress
 
 .PHONY: help repro test setup regress clean
 
@@ -18,7 +18,7 @@ help:
 	@echo '  O=DIR      build folder [build]'
 	@echo '  ARCH=, LLVM=1, V=1  as in the kernel'
 	@echo
-	@echo 'Behind them: $(O)/target/release/regress --help, after make setup'
+	@echo 'Behind them: $(O)/regress --help, after make setup'
 
 repro: setup
 	@$(regress) run
@@ -35,6 +35,7 @@ regress:
 	@cargo build --release --locked --quiet \
 		--manifest-path $(harness)/Cargo.toml \
 		--target-dir $(abspath $(O))/target
+	@ln -sfn target/release/regress $(O)/regress
 
 clean:
 	rm -rf $(O) out
