@@ -32,7 +32,7 @@ setup: regress
 # cargo knows what is to be built.
 regress:
 	@$(harness)/bootstrap.sh
-	@cargo build --release --locked --quiet \
+	@cargo build --release --locked \
 		--manifest-path $(harness)/Cargo.toml \
 		--target-dir $(abspath $(O))/target
 	@ln -sfn target/release/regress $(O)/regress

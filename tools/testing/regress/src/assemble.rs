@@ -118,7 +118,15 @@ impl<'a> Builder<'a> {
 
     fn put(&self, path: &str, content: &Content) -> Result<()> {
         let blob = self.repo.blob(&content.bytes)?;
-        let line = format!("{} {blob}\t{path}\0", content.mode.git());
+        self.update_index(&format!("{} {blob}\t{path}\0", content.mode.git()))
+    }
+
+    fn remove(&self, path: &str) -> Result<()> {
+        let nothing = "0".repeat(40);
+        self.update_index(&format!("0 {nothing}\t{path}\0"))
+    }
+
+    fn update_index(&self, line: &str) -> Result<()> {
         git::fed(
             &mut self.git(&["update-index", "-z", "--add", "--index-info"]),
             line.as_bytes(),
@@ -228,7 +236,7 @@ pub fn tree_without_hook(repo: &Repo, commit: &str, source: &str) -> Result<Stri
         .file(source, "Kconfig")
         .context("this kernel has no Kconfig")?;
     builder.put("Kconfig", &Content::plain(top))?;
-    process::output(&mut builder.git(&["update-index", "--force-remove", MENU]))?;
+    builder.remove(MENU)?;
     builder.write_tree()
 }
 

@@ -315,10 +315,9 @@ pub fn run() -> Result<ExitCode> {
         Command::List => crate::list::command(&project),
         Command::Selftest(args) => crate::selftest::command(&project, &args),
         Command::Bisect(args) => crate::bisect::command(&project, &args),
-        // B: replace each by `crate::MODULE::command(&project, &args)`.
         Command::Setup => crate::setup::command(&project),
         Command::Series(args) => crate::mails::command(&project, &args),
-        Command::Test(_) => anyhow::bail!("not there yet"),
+        Command::Test(args) => crate::test::command(&project, &args),
     }
 }
 

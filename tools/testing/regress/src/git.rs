@@ -14,17 +14,17 @@ use std::process::{Command, Stdio};
 const IDENTITY: (&str, &str) = ("net-regress", "net-regress@localhost");
 
 /// Options that make git's output and behaviour the same everywhere.
-const OPTIONS: [&str; 8] = [
-    "core.abbrev=12",
-    "core.hooksPath=/dev/null",
-    "core.quotePath=false",
+const OPTIONS: [(&str, &str); 8] = [
+    ("core.abbrev", "12"),
+    ("core.hooksPath", "/dev/null"),
+    ("core.quotePath", "false"),
     // It may start a daemon that writes into KDIR.
-    "core.fsmonitor=false",
-    "gc.auto=0",
-    "maintenance.auto=false",
-    "advice.detachedHead=false",
+    ("core.fsmonitor", "false"),
+    ("gc.auto", "0"),
+    ("maintenance.auto", "false"),
+    ("advice.detachedHead", "false"),
     // KDIR may belong to another user; it is only read.
-    "safe.directory=*",
+    ("safe.directory", "*"),
 ];
 
 /// `git`, free of the user's configuration, with the neutral identity.
@@ -35,8 +35,10 @@ pub fn plain() -> Command {
             git.env_remove(variable);
         }
     }
-    for option in OPTIONS {
-        git.args(["-c", option]);
+    git.env("GIT_CONFIG_COUNT", OPTIONS.len().to_string());
+    for (number, (name, value)) in OPTIONS.iter().enumerate() {
+        git.env(format!("GIT_CONFIG_KEY_{number}"), name)
+            .env(format!("GIT_CONFIG_VALUE_{number}"), value);
     }
     git.env("GIT_CONFIG_GLOBAL", "/dev/null")
         .env("GIT_CONFIG_NOSYSTEM", "1")

@@ -43,16 +43,16 @@ const NEEDED: &str = "/*\n!/*/\n/scripts/\n/LICENSES/\n/include/\n";
 
 /// `regress series`.
 pub fn command(project: &Project, args: &SeriesArgs) -> Result<ExitCode> {
-    let sender = match (Sender::of_user(project)?, args.check) {
-        (Some(sender), _) => sender,
-        (None, true) => Sender::nobody(),
+    let (sender, out) = match (Sender::of_user(project)?, args.check) {
+        (Some(sender), _) => (sender, project.out.clone()),
+        (None, true) => (Sender::nobody(), project.build.join("check")),
         (None, false) => bail!(
             "mails need a sender, and git knows none; say\n  \
              git config --global user.name \"Your Name\"\n  \
              git config --global user.email you@example.org"
         ),
     };
-    let writer = Writer::new(project, sender, args.version)?;
+    let writer = Writer::new(project, sender, args.version, &out)?;
     let chosen = writer.choose(&args.names)?;
     let mut findings = Vec::new();
     for series in &chosen {
@@ -70,7 +70,12 @@ pub fn command(project: &Project, args: &SeriesArgs) -> Result<ExitCode> {
 
 /// Writes and checks all series without a sender; what is wrong with them.
 pub fn check_all(project: &Project) -> Result<Vec<String>> {
-    let writer = Writer::new(project, Sender::nobody(), None)?;
+    let writer = Writer::new(
+        project,
+        Sender::nobody(),
+        None,
+        &project.build.join("check"),
+    )?;
     let mut findings = Vec::new();
     for series in &writer.stored.series {
         findings.extend(writer.write(series, true)?);
@@ -136,6 +141,10 @@ struct Writer<'a> {
     stored: Stored,
     sender: Sender,
     version: Option<u32>,
+    /// Each series gets a folder in there.
+    out: PathBuf,
+    /// Seconds since 1970.
+    now: u64,
     accepted: Vec<Accept>,
     /// A sparse work tree in which the kernel's scripts run.
     scripts: PathBuf,
@@ -143,7 +152,7 @@ struct Writer<'a> {
 }
 
 impl<'a> Writer<'a> {
-    fn new(project: &'a Project, sender: Sender, version: Option<u32>) -> Result<Self> {
+    fn new(project: &'a Project, sender: Sender, version: Option<u32>, out: &Path) -> Result<Self> {
         let assembled = tree::kernels(project)?;
         let lock = lock::acquire(&project.build)?;
         let repo = assembled.repo();
@@ -165,6 +174,8 @@ impl<'a> Writer<'a> {
             stored,
             sender,
             version,
+            out: out.to_path_buf(),
+            now: SystemTime::now().duration_since(UNIX_EPOCH)?.as_secs(),
             accepted: accepted.accept,
             scripts,
             _lock: lock,
@@ -191,7 +202,7 @@ impl<'a> Writer<'a> {
     fn write(&self, series: &Series, apply: bool) -> Result<Vec<String>> {
         let step = ui::Step::start(format!("series {}", series.name));
         let tip = self.commits(series)?;
-        let out = self.project.out.join(&series.name);
+        let out = self.out.join(&series.name);
         let fresh = out.with_extension("new");
         let mails = self.format(series, &tip, &fresh, &[])?;
         let recipients = self.recipients(&mails)?;
@@ -215,8 +226,7 @@ impl<'a> Writer<'a> {
     /// The series alone on the kernel source, in the order of its mails.
     fn commits(&self, series: &Series) -> Result<String> {
         let mut builder = Builder::new(&self.repo, &self.assembled.source)?;
-        let now = SystemTime::now().duration_since(UNIX_EPOCH)?;
-        builder.set_date(now.as_secs());
+        builder.set_date(self.now);
         builder.author = Some((self.sender.name.clone(), self.sender.email.clone()));
         for entry in &series.entries {
             builder.entry(entry).with_context(|| {
@@ -243,6 +253,7 @@ impl<'a> Writer<'a> {
         let branch = format!("mails/{}", series.name);
         self.repo.set_ref(&format!("refs/heads/{branch}"), tip)?;
         let mut git = git::plain();
+        git::dated(&mut git, self.now);
         git.arg("--git-dir").arg(&self.repo.dir);
         let count = series.entries.len();
         if let Some(cover) = &series.cover {

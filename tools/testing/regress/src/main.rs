@@ -26,6 +26,7 @@ mod mails;
 mod patch;
 mod process;
 mod project;
+mod readme;
 mod refresh;
 mod results;
 mod run;
@@ -33,6 +34,7 @@ mod selftest;
 mod series;
 mod setup;
 mod source;
+mod test;
 mod tree;
 mod ui;
 

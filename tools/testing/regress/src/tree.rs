@@ -145,6 +145,11 @@ pub fn repo(project: &Project) -> Result<Repo> {
     Repo::open(&project.build.join("git"))
 }
 
+/// Files of the project that no series names.
+pub fn strays(project: &Project) -> Result<Vec<String>> {
+    series::strays(&project.root, &Stored::read(&project.root)?)
+}
+
 /// What was assembled last, if anything was.
 pub fn last(repo: &Repo) -> Option<Assembled> {
     read_state(&repo.dir.join("assembled.json"))
