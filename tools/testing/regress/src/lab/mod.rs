@@ -356,23 +356,27 @@ fn read_text(path: &Path) -> Result<String> {
 /// A full disk would look like a guest that says nothing.
 fn check_space(dir: &Path) -> Result<()> {
     const NEEDED: u64 = 4 << 20;
-    let path = std::ffi::CString::new(dir.as_os_str().as_encoded_bytes())?;
-    // SAFETY: statvfs is plain data, and the path ends with a NUL.
-    let (result, stat) = unsafe {
-        let mut stat: libc::statvfs = std::mem::zeroed();
-        (libc::statvfs(path.as_ptr(), &mut stat), stat)
-    };
-    let free = stat.f_bavail * stat.f_frsize;
-    if result == 0 && free < NEEDED {
-        bail!(
+    match free_space(dir) {
+        Some(free) if free < NEEDED => bail!(
             "the disk is full: {} KiB are free where {} is, a guest needs {} KiB for its logs; \
              make room, or put the build folder elsewhere with O=",
             free >> 10,
             dir.display(),
             NEEDED >> 10
-        );
+        ),
+        _ => Ok(()),
     }
-    Ok(())
+}
+
+/// Bytes that are free where `path` is, if the kernel tells.
+fn free_space(path: &Path) -> Option<u64> {
+    let path = std::ffi::CString::new(path.as_os_str().as_encoded_bytes()).ok()?;
+    // SAFETY: statvfs is plain data, and the path ends with a NUL.
+    let (result, stat) = unsafe {
+        let mut stat: libc::statvfs = std::mem::zeroed();
+        (libc::statvfs(path.as_ptr(), &mut stat), stat)
+    };
+    (result == 0).then(|| stat.f_bavail * stat.f_frsize)
 }
 
 #[cfg(test)]

@@ -60,10 +60,23 @@ fn base(job: &Job) -> Result<Command> {
             .arg("time-travel=inf-cpu")
             .arg(format!("time-travel-start={EPOCH}"));
     }
+    place_memory(&mut command, &job.dir);
     inherit(&mut command, console);
     inherit(&mut command, verdict);
     no_core(&mut command);
     Ok(command)
+}
+
+/// UML's memory is a file: on /dev/shm if that is large enough (a container's
+/// often is not, and UML would die of SIGBUS), else in the run's folder.
+fn place_memory(command: &mut Command, dir: &Path) {
+    for variable in ["TMPDIR", "TMP", "TEMP"] {
+        command.env_remove(variable);
+    }
+    let free = super::free_space(Path::new("/dev/shm")).unwrap_or(0);
+    if free < u64::from(MEMORY) << 20 {
+        command.env("TMPDIR", dir);
+    }
 }
 
 fn append(path: &Path) -> Result<File> {
