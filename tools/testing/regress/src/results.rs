@@ -160,10 +160,13 @@ impl Results {
             {
                 let _ = writeln!(
                     text,
-                    "{} {}: {}: {}",
+                    "{} {}: {}: base {}, patched {}, bar {}: {}",
                     case.id,
                     figure.label(),
                     figure.verdict,
+                    figure.base,
+                    figure.patched,
+                    figure.bar,
                     figure.why
                 );
             }
