@@ -113,8 +113,10 @@ class Port:
         return dict(zip(names, map(int, rows[idx])))
 
     def bql(self, name, val=None, queue=0):
-        """ Byte queue limits; sysfs shows what belongs to its namespace """
+        """ Byte queue limits of a TX queue, 0 without CONFIG_BQL """
         path = f"/sys/class/net/{self.dev}/queues/tx-{queue}/byte_queue_limits"
+        if cmd(f"test -d {path}", ns=self.ns, fail=False).ret:
+            return 0
         if val is not None:
             cmd(f"sh -c 'echo {val} > {path}/{name}'", ns=self.ns,
                 shell=True)
@@ -268,18 +270,18 @@ def test_rate(mbps, size):
     """ Frames arrive at the pace of the wire, in order """
     count = 60
     link = Link(speed=mbps)
+    start = time.time_ns()
     link.send(count, size)
     got = link.receive(count)
 
+    ksft_ge(got[-1][1] - start, wire_ns(size, count, mbps) - UML_CLOCK_NS)
     took = got[-1][1] - got[0][1]
     want = wire_ns(size, count - 1, mbps)
     ksft_pr(f"{mbps} Mbit/s: {took} ns, {want:.1f} ns on the wire")
     if virtual_time():
         ksft_lt(abs(took - want), 2 * UML_CLOCK_NS)
     else:
-        # The first frame may have been received late, not too early
-        ksft_gt(took, want * 0.9)
-        ksft_lt(took, want * 1.5 + 100e6)
+        ksft_lt(took, want * 1.5 + 500e6)
 
     ksft_eq([seq for seq, _ in got], list(range(count)))
     link.check_idle()
@@ -293,8 +295,8 @@ def test_rate(mbps, size):
 @ksft_variants(["on", "off"])
 def test_tso(tso):
     """ A GSO packet takes the time of all its frames """
-    total = 4 << 20
-    link = Link(speed=100)
+    total, mbps = 1 << 20, 20
+    link = Link(speed=mbps)
     link.src.ethtool("-K", f"tso {tso}")
     with NetNSEnter(str(link.dst.ns)):
         server = socket.create_server((DST_ADDR, PORT))
@@ -315,10 +317,10 @@ def test_tso(tso):
     rate = total * 8 / (time.monotonic() - start) / 1e6
 
     # Payload by what such a frame takes on the wire, with TCP timestamps
-    goodput = 100 * 1448 / (ETH_HLEN + 1500 + FRAME_OVERHEAD)
+    goodput = mbps * 1448 / (ETH_HLEN + 1500 + FRAME_OVERHEAD)
     ksft_pr(f"{rate:.2f} Mbit/s, {goodput:.2f} is the most")
     ksft_lt(rate, goodput)
-    ksft_gt(rate, goodput * (0.98 if virtual_time() else 0.7))
+    ksft_gt(rate, goodput * (0.98 if virtual_time() else 0.5))
 
     txq = link.src.txq()
     ksft_ge(txq["frames"], total // 1448)
@@ -331,7 +333,7 @@ def test_tso(tso):
 
 def test_complete_at_once():
     """ tx-usecs 0: a packet is the sender's until its last bit is sent """
-    link = Link(speed=10)
+    link = Link(speed=1)
     link.send(10)
     ksft_gt(link.unsent(), 0)
     link.receive(10)
@@ -346,16 +348,16 @@ def test_complete_by_time():
     link.unlimit()
     link.src.coalesce(usecs, 0)
     irqs = link.src.txq()["irqs"]
+    start = time.monotonic()
     link.send(5)
-    first_arrival = link.receive(5)[0][1] / 1e9
+    link.receive(5)
     ksft_gt(link.unsent(), 0)
     ksft_eq(link.src.txq()["pending"], 5)
     ksft_eq(link.src.txq()["irqs"], irqs)
-    ksft_gt(link.src.bql("inflight"), 0)
 
     ksft_busy_wait(lambda: not link.unsent(), sleep=0.001, deadline=5)
-    late = (time.time() - first_arrival) * 1e6
-    ksft_pr(f"completed {late:.0f} us after the first packet was sent")
+    late = (time.monotonic() - start) * 1e6
+    ksft_pr(f"completed after {late:.0f} us")
     ksft_ge(late, usecs)
     if virtual_time():
         ksft_lt(late, usecs + 25000, comment="polled by the tick")
@@ -397,10 +399,13 @@ def test_ring_full():
     link = Link(speed=10)
     link.unlimit()
     link.src.ethtool("-G", f"tx {ring}")
-    link.src.coalesce(5000, 0)
-
+    link.src.coalesce(60 * 10 ** 6, 0)
     link.send(count, 500)
     ksft_eq(link.src.txq()["pending"], ring)
+    ksft_eq(link.src.txq()["stops"], 1)
+    ksft_eq(link.src.txq()["wakes"], 0)
+
+    link.src.coalesce(5000, 0)
     ksft_eq([seq for seq, _ in link.receive(count)], list(range(count)))
     link.check_idle()
 
@@ -422,9 +427,11 @@ def test_ring_resize():
     link = Link(speed=10)
     link.unlimit()
     link.src.ethtool("-G", "tx 64")
+    link.src.coalesce(60 * 10 ** 6, 0)
     link.send(200, 500)
     ksft_eq(link.src.txq()["pending"], 64)
     link.src.ethtool("-G", "tx 1")
+    link.src.coalesce(10, 0)
     link.receive(100)
     link.src.ethtool("-G", "tx 32")
     link.receive(100)
@@ -449,7 +456,7 @@ def test_bql():
 
 def queue_link(queues):
     """ A link whose socket priority selects the TX queue """
-    link = Link(speed=10, queues=queues)
+    link = Link(speed=1, queues=queues)
     try:
         tc(f"qdisc replace dev {link.src.dev} root mqprio num_tc 2 "
            "map 0 1 queues 1@0 1@1 hw 0", ns=link.src.ns)
@@ -488,10 +495,10 @@ def test_queues():
         ksft_eq(link.src.txq(queue)["packets"], 1 + count)
         ksft_eq(link.src.txq(queue)["pending"], 0)
     took = got[-1][1] - got[0][1]
-    ksft_gt(took, wire_ns(1000, 2 * count - 1, 10) * 0.9)
+    ksft_gt(took, wire_ns(1000, 2 * count - 1, 1) * 0.9)
 
 
-def check_in_flight(link, interrupt, sent=60):
+def check_in_flight(link, interrupt, sent=200):
     """ What was in flight is delivered or dropped, and counted once """
     before = link.src.link()["stats64"]["tx"]
     link.send(sent, 1000)
@@ -513,7 +520,7 @@ def check_in_flight(link, interrupt, sent=60):
 
 def busy_link():
     """ Slow, with late completions, and with enough in the ring """
-    link = Link(speed=10)
+    link = Link(speed=1)
     link.unlimit()
     link.src.coalesce(10 ** 6, 0)
     return link
@@ -561,7 +568,7 @@ def test_peer_removed_in_flight():
 def test_removed_in_flight():
     """ A sender that is removed frees what it had queued """
     link = busy_link()
-    link.send(60)
+    link.send(200)
     link.receive(5)
     ksft_gt(link.unsent(), 0)
     link.src.bus.remove()
