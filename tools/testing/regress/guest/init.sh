@@ -22,6 +22,20 @@
 export PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin
 umask 022
 
+# The device behind a pattern: the number of a virtio port is known only now,
+# and the port may come late.
+channel() {
+	local path tries
+
+	for tries in {1..100}; do
+		for path in $1; do
+			[ -c "$path" ] && echo "$path" && return
+		done
+		sleep 0.1
+	done
+	echo "no device $1 after $tries tries" >/dev/console
+}
+
 verdict() {
 	[ -c "$job_verdict" ] && stty raw <"$job_verdict" 2>/dev/null
 	echo "$*" >"$job_verdict"
@@ -137,6 +151,8 @@ mount -t proc none /proc
 mount -t devtmpfs none /dev
 # shellcheck source=/dev/null
 . "$job"
+job_verdict=$(channel "$job_verdict")
+[ -z "$job_output" ] || job_output=$(channel "$job_output")
 mount_all || broken "a file system cannot be mounted"
 hostname guest 2>/dev/null
 ip link set lo up

@@ -209,12 +209,12 @@ fn is_diffstat_summary(line: &str) -> bool {
 fn trim_blank_lines(text: &str) -> String {
     let lines: Vec<&str> = text.split('\n').collect();
     let filled = |line: &&str| !line.trim().is_empty();
-    let Some(first) = lines.iter().position(|line| filled(&line)) else {
+    let Some(first) = lines.iter().position(|line| filled(line)) else {
         return String::new();
     };
     let last = lines
         .iter()
-        .rposition(|line| filled(&line))
+        .rposition(|line| filled(line))
         .unwrap_or(first);
     lines[first..=last].join("\n")
 }

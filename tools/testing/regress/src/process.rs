@@ -148,10 +148,6 @@ impl Group {
             std::thread::sleep(Duration::from_millis(20));
         }
     }
-
-    pub fn child(&mut self) -> &mut Child {
-        &mut self.child
-    }
 }
 
 impl Drop for Group {

@@ -278,10 +278,10 @@ impl Job {
             format!("job_env={}", list(&mut env.into_iter())),
             format!("job_tools={}", list(&mut self.tools.iter().cloned())),
             format!("job_keep={}", list(&mut keep.into_iter())),
-            format!("job_output={}", channels.output),
+            format!("job_output={}", quote(channels.output)),
             format!("job_console={}", channels.console),
             format!("job_size={}", quote(&channels.size)),
-            format!("job_verdict={}\n", channels.verdict),
+            format!("job_verdict={}\n", quote(channels.verdict)),
         ]
         .join("\n")
     }
@@ -311,7 +311,7 @@ impl Channels {
     pub fn of(lab: Lab) -> Self {
         let (output, console, verdict) = match lab {
             Lab::Uml | Lab::UmlRealtime => ("/dev/tty1", "/dev/tty1", "/dev/tty2"),
-            Lab::Qemu => ("/dev/vport0p1", "/dev/hvc0", "/dev/vport0p2"),
+            Lab::Qemu => ("/dev/vport*p1", "/dev/hvc0", "/dev/vport*p2"),
         };
         Channels {
             output,

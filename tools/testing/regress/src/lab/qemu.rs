@@ -127,7 +127,14 @@ fn base(job: &Job) -> Command {
         .map(String::from),
     );
     command
-        .args(["-M", "microvm,rtc=on", "-cpu", cpu, "-accel", accel])
+        .args([
+            "-M",
+            "microvm,acpi=off,rtc=on",
+            "-cpu",
+            cpu,
+            "-accel",
+            accel,
+        ])
         .args(["-m", &MEMORY.to_string(), "-smp", &cpus().to_string()])
         .args([
             "-nodefaults",
@@ -147,7 +154,6 @@ fn base(job: &Job) -> Command {
             "local,id=root,path=/,security_model=none,readonly=on,multidevs=remap",
         ])
         .args(["-device", "virtio-9p-device,fsdev=root,mount_tag=root"])
-        .args(["-device", "virtio-rng-device"])
         .args(["-device", "virtio-serial-device,max_ports=4"])
         .arg("-chardev")
         .arg(format!(
