@@ -93,6 +93,24 @@ pub fn write_kernel(dir: &Path) {
     write(dir, "net/ipv4/route.c", &code(&[]));
     write(dir, "net/ipv4/output.c", &code(&[]));
     write(dir, "scripts/run.sh", "#!/bin/sh\n");
+    // Stand-ins for the kernel's own, with the options that they are given.
+    write(
+        dir,
+        "scripts/get_maintainer.pl",
+        "my $cc = grep { $_ eq '--no-m' } @ARGV;\n\
+         die 'no mails' unless grep { /^[^-].*patch$/ && -s $_ } @ARGV;\n\
+         print $cc ? \"netdev\\@example.org\\n\" : \"Ann M <ann\\@example.org>\\n\";\n",
+    );
+    write(
+        dir,
+        "scripts/checkpatch.pl",
+        "my $mail = $ARGV[-1]; open(my $in, '<', $mail) or die; my $bad = 0;\n\
+         while (<$in>) {\n\
+         if (/line BAD/) { $bad = 1; print \"$mail:$.: WARNING:BAD_WORD: no\\n\"; }\n\
+         if (/^Fixes/) { $bad = 1; print \"$mail:$.: WARNING:UNKNOWN_COMMIT_ID: no\\n\"; }\n\
+         }\n\
+         exit $bad;\n",
+    );
 }
 
 pub fn make_kernel(dir: &Path) {
@@ -133,7 +151,10 @@ impl Fixture {
             scratch,
         };
         make_kernel(&fixture.kernel);
-        fs::create_dir_all(fixture.root.join("tools/testing/regress")).unwrap();
+        let harness = fixture.root.join("tools/testing/regress");
+        fs::create_dir_all(&harness).unwrap();
+        let real = Path::new(env!("CARGO_MANIFEST_DIR")).join("checkpatch.toml");
+        fs::copy(real, harness.join("checkpatch.toml")).unwrap();
         fixture.write("Kconfig", "menu \"net-regress\"\nendmenu\n");
         fixture.write(
             "series/demo",
@@ -201,6 +222,8 @@ impl Fixture {
             .current_dir(&self.root)
             .env("KDIR", &self.kernel)
             .env_remove("RUST_BACKTRACE")
+            .env("GIT_CONFIG_GLOBAL", self.scratch.dir.join("gitconfig"))
+            .env("GIT_CONFIG_NOSYSTEM", "1")
             .env_remove("O")
             .env_remove("V")
             .env_remove("ARCH");
@@ -214,6 +237,12 @@ impl Fixture {
     /// Runs `regress`, which must succeed; what it printed, errors first.
     pub fn ok(&self, args: &[&str]) -> String {
         succeeded(&self.run(args))
+    }
+
+    /// Gives the user a name.
+    pub fn introduce(&self) {
+        let text = "[user]\nname = A U Thor\nemail = author@example.org\n";
+        write(&self.scratch.dir, "gitconfig", text);
     }
 
     /// Runs `regress`, which must fail; what it said.
