@@ -132,6 +132,8 @@ interactive() {
 	local rows cols
 
 	read -r rows cols <<<"$job_size"
+	# A terminal forgets its size when nobody has it open.
+	exec 9<>"$job_console"
 	stty sane rows "${rows:-24}" cols "${cols:-80}" <"$job_console"
 	# shellcheck disable=SC2094 # a terminal is both
 	env "${job_env[@]}" setsid --ctty --wait "${job_argv[@]}" \
