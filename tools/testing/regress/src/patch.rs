@@ -208,14 +208,11 @@ fn is_diffstat_summary(line: &str) -> bool {
 /// Drops blank lines at both ends and the final newline, nothing else.
 fn trim_blank_lines(text: &str) -> String {
     let lines: Vec<&str> = text.split('\n').collect();
-    let filled = |line: &&str| !line.trim().is_empty();
-    let Some(first) = lines.iter().position(|line| filled(line)) else {
+    let is_filled = |line: &&str| !line.trim().is_empty();
+    let Some(first) = lines.iter().position(is_filled) else {
         return String::new();
     };
-    let last = lines
-        .iter()
-        .rposition(|line| filled(line))
-        .unwrap_or(first);
+    let last = lines.iter().rposition(is_filled).unwrap_or(first);
     lines[first..=last].join("\n")
 }
 
