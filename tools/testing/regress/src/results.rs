@@ -117,6 +117,36 @@ impl CaseResult {
     }
 }
 
+impl CaseResult {
+    /// One line a figure that is not good; one for all that lack for one reason.
+    fn complain(&self, text: &mut String) {
+        let mut told: Vec<&str> = Vec::new();
+        for figure in self
+            .figures
+            .iter()
+            .filter(|figure| !figure.verdict.is_good())
+        {
+            let (label, verdict, why) = (figure.label(), figure.verdict, figure.why.as_str());
+            if verdict != Verdict::Error {
+                let _ = writeln!(
+                    text,
+                    "{} {label}: {verdict}: base {}, patched {}, bar {}: {why}",
+                    self.id, figure.base, figure.patched, figure.bar
+                );
+            } else if !told.contains(&why) {
+                told.push(why);
+                let same =
+                    |other: &&FigureResult| other.verdict == Verdict::Error && other.why == why;
+                let more = match self.figures.iter().filter(same).count() - 1 {
+                    0 => String::new(),
+                    more => format!(" and {more} more"),
+                };
+                let _ = writeln!(text, "{} {label}{more}: error: {why}", self.id);
+            }
+        }
+    }
+}
+
 impl Results {
     pub fn all_good(&self) -> bool {
         !self.cases.is_empty() && self.cases.iter().all(|case| case.verdict.is_good())
@@ -153,23 +183,7 @@ impl Results {
                     case.id
                 );
             }
-            for figure in case
-                .figures
-                .iter()
-                .filter(|figure| !figure.verdict.is_good())
-            {
-                let _ = writeln!(
-                    text,
-                    "{} {}: {}: base {}, patched {}, bar {}: {}",
-                    case.id,
-                    figure.label(),
-                    figure.verdict,
-                    figure.base,
-                    figure.patched,
-                    figure.bar,
-                    figure.why
-                );
-            }
+            case.complain(&mut text);
         }
         text
     }
@@ -484,6 +498,26 @@ pub mod tests {
             ktap.contains("\n  not ok 2 drops [qemu]\nnot ok 1 pmtu\n"),
             "{ktap}"
         );
+    }
+
+    #[test]
+    fn a_reason_is_told_once() {
+        let mut results = example();
+        for figure in &mut results.cases[0].figures {
+            figure.verdict = Verdict::Error;
+            figure.why = "on base: hang".into();
+        }
+        assert_eq!(
+            results.complaints(),
+            "pmtu mtu-68 and 1 more: error: on base: hang\n"
+        );
+        results.cases[0].figures[1].verdict = Verdict::NotFixed;
+        assert!(results
+            .complaints()
+            .contains("pmtu mtu-68: error: on base: hang\n"));
+        assert!(results
+            .complaints()
+            .contains("drops [qemu]: not fixed: base panic, patched 3, bar == 0"));
     }
 
     #[test]
