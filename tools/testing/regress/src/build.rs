@@ -285,6 +285,7 @@ impl<'a> Builder<'a> {
             &[
                 (from, self.file(target)),
                 (objects.join(".config"), "config"),
+                (objects.join("modules.builtin"), "modules.builtin"),
             ],
             store,
         )

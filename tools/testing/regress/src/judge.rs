@@ -33,30 +33,37 @@ impl std::fmt::Display for Which {
 }
 
 impl Side {
-    /// Adds what one guest gave. A guest that did not end by itself with 0 or 1
-    /// gives no figure at all: what it printed before may be half the truth.
-    pub fn add(&mut self, run: &Run, which: Which, ran: &Ran, console: &str) {
+    /// Adds what one guest gave; false if that is not all that it should. A
+    /// guest that did not end by itself with 0 or 1 gives no figure at all:
+    /// what it printed before may be half the truth.
+    pub fn add(&mut self, run: &Run, which: Which, ran: &Ran, console: &str) -> bool {
         let expected = run.base_panics.as_ref().filter(|_| which == Which::Base);
         if expected
             .is_some_and(|text| ran.ending.is_kernel_failure() && console.contains(text.as_str()))
         {
             self.panicked = true;
-            return;
+            return true;
         }
+        let added = self.add_figures(run, ran);
+        if let Err(message) = &added {
+            let message = format!("{}: {message}", run.selftest.get_ref());
+            self.failure.get_or_insert(message);
+        }
+        added.is_ok()
+    }
+
+    fn add_figures(&mut self, run: &Run, ran: &Ran) -> Result<(), String> {
         let status = match ran.ending {
             Ending::Exit(status @ (0 | 1)) => f64::from(status),
             Ending::Exit(_) => {
                 let words = ran
                     .last_words()
                     .map_or(String::new(), |words| format!(": {words}"));
-                return self.fail(run, &format!("{}{words}", ran.ending.summary()));
+                return Err(format!("{}{words}", ran.ending.summary()));
             }
-            _ => return self.fail(run, &ran.ending.summary()),
+            _ => return Err(ran.ending.summary()),
         };
-        let mut found = match measurements(&ran.output) {
-            Ok(found) => found,
-            Err(message) => return self.fail(run, &message),
-        };
+        let mut found = measurements(&ran.output)?;
         let exit = Measured {
             value: Some(status),
             points: Vec::new(),
@@ -65,18 +72,11 @@ impl Side {
         found.insert(run.figure_name(), exit);
         for (name, measured) in found {
             if self.measured.insert(name.clone(), measured).is_some() {
-                self.fail(run, &format!("figure {name} is printed by two runs"));
+                self.measured.remove(&name);
+                return Err(format!("figure {name} is printed by two runs"));
             }
         }
-    }
-
-    pub fn has_failed(&self) -> bool {
-        self.failure.is_some()
-    }
-
-    fn fail(&mut self, run: &Run, message: &str) {
-        let message = format!("{}: {message}", run.selftest.get_ref());
-        self.failure.get_or_insert(message);
+        Ok(())
     }
 
     fn value(&self, figure: &Figure, bar: &Bar) -> Value {

@@ -216,13 +216,8 @@ fn sides<'a>(guests: &[Guest<'a>], ran: &[Ran]) -> Result<Sides<'a>> {
         let side = sides
             .entry((guest.case.id.as_str(), guest.run.lab, guest.which))
             .or_default();
-        side.add(
-            guest.run,
-            guest.which,
-            ran,
-            &String::from_utf8_lossy(&console),
-        );
-        if side.has_failed() {
+        let console = String::from_utf8_lossy(&console);
+        if !side.add(guest.run, guest.which, ran, &console) {
             eprintln!("{}: {}", guest.label(), ran.details());
         }
     }

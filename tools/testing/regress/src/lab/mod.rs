@@ -269,7 +269,9 @@ impl Job {
         ];
         env.extend(self.env.iter().map(|(key, value)| format!("{key}={value}")));
         let mut keep: Vec<String> = self.keep.iter().map(path).collect();
-        keep.extend([path(&self.dir), path(&self.guest), path(&self.cwd)]);
+        let builtin = self.kernel.with_file_name("modules.builtin");
+        keep.extend([&self.dir, &self.guest, &self.cwd].map(path));
+        keep.extend(self.kernel.parent().map(|dir| dir.display().to_string()));
         keep.sort();
         keep.dedup();
         [
@@ -277,6 +279,7 @@ impl Job {
             format!("job_cwd={}", quote(&path(&self.cwd))),
             format!("job_env={}", list(&mut env.into_iter())),
             format!("job_tools={}", list(&mut self.tools.iter().cloned())),
+            format!("job_builtin={}", quote(&path(&builtin))),
             format!("job_keep={}", list(&mut keep.into_iter())),
             format!("job_output={}", quote(channels.output)),
             format!("job_console={}", channels.console),
