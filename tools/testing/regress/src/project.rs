@@ -32,7 +32,10 @@ impl Project {
                 return Ok(dir.to_path_buf());
             }
         }
-        bail!("{} is not inside net-regress; go to its folder", cwd.display())
+        bail!(
+            "{} is not inside net-regress; go to its folder",
+            cwd.display()
+        )
     }
 
     /// The harness's own folder.

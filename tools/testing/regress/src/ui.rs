@@ -28,7 +28,11 @@ impl Step {
         if bar.is_none() {
             eprintln!("... {what}");
         }
-        Step { what, start: Instant::now(), bar }
+        Step {
+            what,
+            start: Instant::now(),
+            bar,
+        }
     }
 
     /// Shows the latest line of what goes on (terminal only).
@@ -52,7 +56,11 @@ impl Step {
             bar.finish_and_clear();
         }
         let seconds = self.start.elapsed().as_secs_f64();
-        let note = if note.is_empty() { String::new() } else { format!(": {note}") };
+        let note = if note.is_empty() {
+            String::new()
+        } else {
+            format!(": {note}")
+        };
         eprintln!("{:6.1} s  {}{note}", seconds, self.what);
     }
 }
