@@ -152,7 +152,10 @@ fn a_series_must_apply_in_the_order_of_its_mails() {
     fixture.commit("net/ipv4/route.c", &code(&[(10, "line ten")]), message);
     fixture.ok(&["refresh", "--base"]);
     let series = fixture.read("series/demo");
-    assert!(series.find("ten.patch") < series.find("x.patch"), "{series}");
+    assert!(
+        series.find("ten.patch") < series.find("x.patch"),
+        "{series}"
+    );
     fixture.ok(&["tree"]);
     let said = fixture.fails(&["series", "--check"]);
     assert!(
