@@ -534,13 +534,14 @@ sweep_dip()
 sweep_point()
 {
 	local curve=$1; shift
-	local seconds=0.2
+	local seconds=0.5
 	local rate
 
-	# Every frame costs a simulated link time, but few are needed
+	# A rate is as exact as a GSO skb is small; there is none below FIT_MTU,
+	# and a simulated link has much to do there
 	((mtu < FIT_MTU)) && seconds=0.03
 	set_mtu "$mtu"
-	sleep "$seconds"
+	sleep 0.05
 	rate=$(flow_rate "$seconds")
 	rates[$curve $mtu]=$rate
 	log_info "sweep-$curve@$mtu: $rate Mbit/s"
