@@ -196,7 +196,8 @@ pub struct RunArgs {
     /// With the debug profile: lockdep, KASAN, kmemleak
     #[arg(long)]
     pub debug: bool,
-    /// Results file [default: out/results.json]
+    /// Write the results to this file alone [default: results.json, results.txt,
+    /// junit.xml and report.html in out/]
     #[arg(long, value_name = "FILE")]
     pub json: Option<PathBuf>,
     /// Print KTAP instead of the table

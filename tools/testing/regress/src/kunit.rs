@@ -36,11 +36,6 @@ pub fn command(project: &Project, args: &KunitArgs) -> Result<ExitCode> {
     })
 }
 
-/// The cases' suites on both kernels.
-pub fn counts(project: &Project) -> Result<Counts> {
-    run(project, &[], &KernelChoice::Both)
-}
-
 fn run(project: &Project, folders: &[String], choice: &KernelChoice) -> Result<Counts> {
     let suites = wanted(project, folders)?;
     let assembled = tree::kernels(project)?;

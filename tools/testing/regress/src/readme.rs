@@ -6,7 +6,9 @@ use crate::process;
 use crate::project::Project;
 use anyhow::{bail, Context, Result};
 use serde::Deserialize;
-use std::process::Command;
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::process::{Command, Stdio};
 
 /// `readme.toml`.
 #[derive(Deserialize)]
@@ -105,18 +107,97 @@ impl Shown {
             }
         };
         let us = std::env::current_exe().context("cannot tell our own path")?;
-        let mut shell = Command::new("sh");
+        let log = project.log("readme");
+        let mut shell = Command::new("bash");
         shell
             .current_dir(&project.root)
+            .args(["-c", SHOW_AND_LOG, "bash"])
             // The harness is where this build folder has it.
-            .args(["-ec", &text.replace("build/regress", &us.to_string_lossy())])
-            .env("O", &project.build);
-        process::run_logged(&mut shell, &project.log("readme"))?;
-        Ok(Counts {
-            passed: 1,
-            ..Counts::default()
-        })
+            .arg(text.replace("build/regress", &us.to_string_lossy()))
+            .arg(&log)
+            .env("O", &project.build)
+            .stdin(Stdio::null());
+        let status = process::Group::spawn(&mut shell)?
+            .wait(None)?
+            .expect("without a timeout the child has ended");
+        Ok(counts(status.success(), &std::fs::read_to_string(&log)?))
     }
+}
+
+/// Runs `$1` and shows its output while `$2` keeps it.
+const SHOW_AND_LOG: &str = "set -o pipefail; sh -ec \"$1\" 2>&1 | tee -- \"$2\"";
+
+/// What a command counted itself; else it is one test.
+fn counts(success: bool, output: &str) -> Counts {
+    let mut counts = Counts::parse(output).unwrap_or(Counts {
+        passed: u32::from(success),
+        ..Counts::default()
+    });
+    if !success {
+        counts.failed = counts.failed.max(1);
+    }
+    counts
+}
+
+/// Checks that the second run of the README's case gave, in virtual time, the
+/// same bytes as the first.
+pub fn repeats(project: &Project) -> Result<()> {
+    let first = figures_in_virtual_time(&project.out.join("results.json"))?;
+    let again = figures_in_virtual_time(&project.out.join("again.json"))?;
+    if again.is_empty() {
+        bail!("out/again.json has no figure of the uml lab");
+    }
+    for (name, figure) in &again {
+        if first.get(name) != Some(figure) {
+            bail!("{name} differs: {:?}, then {figure}", first.get(name));
+        }
+    }
+    Ok(())
+}
+
+fn figures_in_virtual_time(json: &Path) -> Result<BTreeMap<String, serde_json::Value>> {
+    let text = std::fs::read_to_string(json)
+        .with_context(|| format!("cannot read {}; `regress run` writes it", json.display()))?;
+    let results: serde_json::Value = serde_json::from_str(&text)?;
+    let list = |value: &serde_json::Value| value.as_array().cloned().unwrap_or_default();
+    let mut figures = BTreeMap::new();
+    for case in list(&results["cases"]) {
+        for figure in list(&case["figures"]) {
+            if figure["lab"] == "uml" {
+                figures.insert(format!("{} {}", case["id"], figure["name"]), figure);
+            }
+        }
+    }
+    Ok(figures)
+}
+
+/// Checks that the README shows the table that the last run printed. Numbers of
+/// the real-time labs vary: of those rows only the bar and the verdict count.
+pub fn table(project: &Project) -> Result<()> {
+    let path = project.root.join("README.md");
+    let shown = std::fs::read_to_string(&path).context("cannot read README.md")?;
+    let path = project.out.join("results.txt");
+    let printed = std::fs::read_to_string(&path)
+        .with_context(|| format!("cannot read {}; `regress run` writes it", path.display()))?;
+    for row in printed.lines() {
+        if !shown.lines().any(|line| same_row(line, row)) {
+            bail!("README.md does not show this row of `make repro`'s table:\n{row}");
+        }
+    }
+    Ok(())
+}
+
+fn same_row(shown: &str, printed: &str) -> bool {
+    let words = |row: &str| -> Vec<String> {
+        let words = row.split_whitespace();
+        let real_time = row.contains("[qemu]") || row.contains("[uml-realtime]");
+        let is_number = |word: &str| word.parse::<f64>().is_ok();
+        words
+            .filter(|word| !(real_time && is_number(word)))
+            .map(str::to_string)
+            .collect()
+    };
+    words(shown) == words(printed)
 }
 
 #[cfg(test)]
@@ -128,5 +209,32 @@ mod tests {
         let text = "text\n```sh\nmake repro   # all\n# comment\n\na \\\n  b\nmake repro\n```\n\
                     ```\noutput\n```\n    indented\n```sh\nc\n```\n";
         assert_eq!(shell_lines(text), ["make repro", "a b", "c"]);
+    }
+
+    #[test]
+    fn a_command_that_fails_is_a_failure_whatever_it_counted() {
+        let failed = counts(false, "2 passed, 0 failed, 0 skipped\n");
+        assert_eq!((failed.passed, failed.failed), (2, 1));
+        let failed = counts(false, "");
+        assert_eq!((failed.passed, failed.failed), (0, 1));
+        let passed = counts(true, "no count\n");
+        assert_eq!((passed.passed, passed.failed), (1, 0));
+    }
+
+    #[test]
+    fn rows_are_the_same_but_for_numbers_in_real_time() {
+        assert!(same_row(
+            "pmtu  mtu-68  193.04  >= 405",
+            "pmtu mtu-68 193.04 >= 405"
+        ));
+        assert!(!same_row("pmtu mtu-68 193.04", "pmtu mtu-68 193.05"));
+        assert!(same_row(
+            "p mtu-68 [qemu] 4.1 fixed",
+            "p mtu-68 [qemu] 5.2 fixed"
+        ));
+        assert!(!same_row(
+            "p mtu-68 [qemu] 4.1 fixed",
+            "p mtu-68 [qemu] 5.2 error"
+        ));
     }
 }

@@ -3,6 +3,7 @@
 //! Cargo.toml), and the same as a table, as JUnit and as KTAP.
 
 use crate::case::{Case, Kind, Lab};
+use crate::counts::Counts;
 use crate::figure::Verdict;
 use anyhow::{Context, Result};
 use serde::{Serialize, Serializer};
@@ -150,6 +151,17 @@ impl CaseResult {
 impl Results {
     pub fn all_good(&self) -> bool {
         !self.cases.is_empty() && self.cases.iter().all(|case| case.verdict.is_good())
+    }
+
+    /// Each figure is a test.
+    pub fn counts(&self) -> Counts {
+        let figures = self.cases.iter().flat_map(|case| &case.figures);
+        let (good, bad): (Vec<_>, Vec<_>) = figures.partition(|figure| figure.verdict.is_good());
+        Counts {
+            passed: good.len() as u32,
+            failed: bad.len() as u32,
+            skipped: Vec::new(),
+        }
     }
 
     pub fn json(&self) -> String {

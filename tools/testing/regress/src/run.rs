@@ -4,7 +4,7 @@
 use crate::bench::Bench;
 use crate::build::{self, Builder, Image, Target};
 use crate::case::{self, Case, Lab, Run};
-use crate::cli::{KernelChoice, LabChoice, RunArgs};
+use crate::cli::RunArgs;
 use crate::html;
 use crate::judge::{judge, Side, Which};
 use crate::lab::pool::{self, memory_mib};
@@ -24,27 +24,15 @@ pub fn command(project: &Project, args: &RunArgs) -> Result<ExitCode> {
     let cases = case::read_all(&cases_dir(project), &args.cases)?;
     let mut times = Times::default();
     let results = run(project, &cases, args, &mut times)?;
-    let json = args
-        .json
-        .clone()
-        .unwrap_or_else(|| project.out.join("results.json"));
-    write_atomic(&json, &results.json())?;
-    write_atomic(&project.out.join("junit.xml"), &results.junit())?;
-    write_atomic(
-        &project.out.join("report.html"),
-        &html::page(&results, &cases),
-    )?;
+    let json = write(project, args, &cases, &results)?;
     if args.ktap {
         print!("{}", results.ktap());
     } else {
         print!("{}", results.table());
+        println!("{}", results.counts());
     }
     eprint!("{}", results.complaints());
-    eprintln!(
-        "results: {}, junit.xml and report.html in {}",
-        project.show(&json),
-        project.show(&project.out)
-    );
+    eprintln!("results: {}", project.show(&json));
     eprintln!("time: {}", times.line());
     Ok(if results.all_good() {
         ExitCode::SUCCESS
@@ -53,21 +41,19 @@ pub fn command(project: &Project, args: &RunArgs) -> Result<ExitCode> {
     })
 }
 
-/// One case on both kernels in the uml lab; an error unless it is proved.
-pub fn case_item(project: &Project, id: &str) -> Result<()> {
-    let args = RunArgs {
-        cases: vec![id.to_string()],
-        lab: Some(LabChoice::Uml),
-        kernel: KernelChoice::Both,
-        debug: false,
-        json: None,
-        ktap: false,
-    };
-    let results = results(project, &args)?;
-    if !results.all_good() {
-        bail!("{}", results.complaints().trim_end());
+/// Writes results.json, results.txt (the table), junit.xml and report.html to
+/// the folder of results, or only the file that the user named.
+fn write(project: &Project, args: &RunArgs, cases: &[Case], results: &Results) -> Result<PathBuf> {
+    if let Some(json) = &args.json {
+        write_atomic(json, &results.json())?;
+        return Ok(json.clone());
     }
-    Ok(())
+    let out = |name: &str| project.out.join(name);
+    write_atomic(&out("results.txt"), &results.table())?;
+    write_atomic(&out("junit.xml"), &results.junit())?;
+    write_atomic(&out("report.html"), &html::page(results, cases))?;
+    write_atomic(&out("results.json"), &results.json())?;
+    Ok(out("{results.json,results.txt,junit.xml,report.html}"))
 }
 
 /// Runs cases and judges them; writes no results.

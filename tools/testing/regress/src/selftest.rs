@@ -29,17 +29,6 @@ pub fn command(project: &Project, args: &SelftestArgs) -> Result<ExitCode> {
     })
 }
 
-/// The cases' selftests on the patched kernel in QEMU, and the comparisons.
-pub fn counts(project: &Project) -> Result<Counts> {
-    let args = SelftestArgs {
-        selftests: Vec::new(),
-        kernel: KernelChoice::Patched,
-        lab: LabChoice::Qemu,
-        debug: false,
-    };
-    run(project, &args)
-}
-
 /// A selftest with what it takes.
 #[derive(Clone)]
 struct Script {

@@ -5,7 +5,7 @@
 use crate::cli::TestArgs;
 use crate::counts::Counts;
 use crate::project::Project;
-use crate::{case, kunit, mails, process, readme, refresh, run, selftest, tree};
+use crate::{mails, process, readme, refresh, tree};
 use anyhow::{bail, Context, Result};
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
@@ -114,26 +114,15 @@ fn indent(text: &str) -> String {
         .join("\n")
 }
 
-/// Everything, what is quick first.
+/// Everything, what is quick first. KUnit, the cases and the selftests are
+/// commands of the README.
 fn items(project: &Project) -> Vec<Item<'_>> {
     let mut items = vec![
         Item::new("harness", || cargo_test(project, "harness", &[])),
         Item::new("shellcheck", || shellcheck(project)),
         Item::one("round trip of the series", || round_trip(project)),
         Item::one("mails: git am, checkpatch, Fixes", || check_mails(project)),
-        Item::new("KUnit", || kunit::counts(project)),
     ];
-    match case::read_all(&run::cases_dir(project), &[]) {
-        Ok(cases) => items.extend(cases.into_iter().map(|case| {
-            let name = format!("case {} on base and patched", case.id);
-            Item::one(name, move || run::case_item(project, &case.id))
-        })),
-        Err(error) => items.push(Item::one("cases", || Err(error))),
-    }
-    items.push(Item::new("selftests in QEMU", || selftest::counts(project)));
-    items.push(Item::new("harness with guests", || {
-        cargo_test(project, "harness-guests", &["--ignored"])
-    }));
     match readme::commands(project) {
         Ok(commands) => items.extend(commands.into_iter().map(|command| {
             let name = format!("README: {}", command.text);
@@ -141,6 +130,13 @@ fn items(project: &Project) -> Vec<Item<'_>> {
         })),
         Err(error) => items.push(Item::one("README", || Err(error))),
     }
+    items.push(Item::one("virtual time repeats to the digit", || {
+        readme::repeats(project)
+    }));
+    items.push(Item::one("README: its table", || readme::table(project)));
+    items.push(Item::new("harness with guests", || {
+        cargo_test(project, "harness-guests", &["--ignored"])
+    }));
     items
 }
 
