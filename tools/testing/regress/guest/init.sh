@@ -114,6 +114,13 @@ provide_modprobe() {
 	PATH=/run/bin:$PATH
 }
 
+# No udevd runs here, so there is nothing that `udevadm settle` could wait for.
+provide_udevadm() {
+	mkdir -p /run/bin
+	ln -s /bin/true /run/bin/udevadm
+	PATH=/run/bin:$PATH
+}
+
 # bash calls this for a program that is not there.
 command_not_found_handle() {
 	echo "$1" >>/run/missing-tools
@@ -179,6 +186,7 @@ mount_all || broken "a file system cannot be mounted"
 hostname guest 2>/dev/null
 ip link set lo up
 provide_modprobe
+provide_udevadm
 run_job
 scan_kmemleak
 verdict "$result"
