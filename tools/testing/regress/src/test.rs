@@ -130,9 +130,6 @@ fn items(project: &Project) -> Vec<Item<'_>> {
         })),
         Err(error) => items.push(Item::one("README", || Err(error))),
     }
-    items.push(Item::one("virtual time repeats to the digit", || {
-        readme::repeats(project)
-    }));
     items.push(Item::one("README: its table", || readme::table(project)));
     items.push(Item::new("harness with guests", || {
         cargo_test(project, "harness-guests", &["--ignored"])
