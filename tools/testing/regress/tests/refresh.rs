@@ -9,6 +9,18 @@ use std::fs;
 const TEN: &str = "net/ipv4/ten.patch";
 const SCRIPT: &str = "tools/testing/selftests/net/test.sh";
 
+/// Melts the fixups among the last four commits into what they amend.
+fn autosquash(fixture: &Fixture) {
+    let rebase = [
+        "rebase",
+        "--quiet",
+        "--interactive",
+        "--autosquash",
+        "HEAD~4",
+    ];
+    fixture.in_tree(&rebase);
+}
+
 #[test]
 fn the_round_trip_is_lossless() {
     let fixture = Fixture::new();
@@ -107,13 +119,7 @@ fn a_changed_new_file_goes_back_with_its_mode() {
     fixture.in_tree(&["config", "--unset", "core.fileMode"]);
     git(&fixture.tree(), &["checkout", "--quiet", "--force", "."]);
     fixture.in_tree(&["-c", "core.fileMode=true", "status"]);
-    fixture.in_tree(&[
-        "rebase",
-        "--quiet",
-        "--interactive",
-        "--autosquash",
-        "HEAD~4",
-    ]);
+    autosquash(&fixture);
     let said = refresh(&fixture, &[]);
     assert!(said.contains(&format!("changed  {SCRIPT}")), "{said}");
     assert_eq!(fixture.read(SCRIPT), "#!/bin/sh\nexit 1\n");
@@ -278,13 +284,7 @@ fn the_menu_goes_back_and_only_from_its_own_commit() {
     );
     fixture.in_tree(&["reset", "--quiet", "--soft", "HEAD~1"]);
     fixture.in_tree(&["commit", "--quiet", "--fixup=HEAD~2"]);
-    fixture.in_tree(&[
-        "rebase",
-        "--quiet",
-        "--interactive",
-        "--autosquash",
-        "HEAD~4",
-    ]);
+    autosquash(&fixture);
     refresh(&fixture, &[]);
     assert_eq!(fixture.read("Kconfig"), "menu \"changed\"\nendmenu\n");
 }
