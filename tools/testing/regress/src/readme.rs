@@ -106,6 +106,8 @@ impl Shown {
         };
         let us = std::env::current_exe().context("cannot tell our own path")?;
         let log = project.log("readme");
+        let logs = log.parent().expect("a log stands in a folder");
+        std::fs::create_dir_all(logs).with_context(|| format!("cannot make {}", logs.display()))?;
         let mut shell = Command::new("bash");
         shell
             .current_dir(&project.root)
