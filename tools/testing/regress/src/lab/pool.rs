@@ -54,13 +54,15 @@ pub fn memory_mib(key: &str) -> u64 {
     kib.map_or(u64::MAX, |kib| kib >> 10)
 }
 
-/// Runs all guests, as many at once as CPUs and memory allow. UML has one CPU;
-/// a virtual machine gets all CPUs for itself.
+/// Runs all guests, as many at once as CPUs and memory allow.
 pub fn run_all(jobs: &[(String, &Job)]) -> Result<Vec<Ran>> {
     let slots = Slots::new();
     let step = ui::Step::start(format!("running {} guests", jobs.len()));
     let run_one = |(label, job): &(String, &Job)| {
-        let taken = slots.take(if job.lab == Lab::Qemu { usize::MAX } else { 1 });
+        let taken = slots.take(match job.lab {
+            Lab::Qemu => qemu::cpus(job.accel),
+            Lab::Uml | Lab::UmlRealtime => 1,
+        });
         let ran = job.run().with_context(|| label.clone());
         slots.give(taken);
         if let Ok(ran) = &ran {

@@ -59,6 +59,7 @@ fn base(job: &Job) -> Result<Command> {
         command
             .arg("time-travel=inf-cpu")
             .arg(format!("time-travel-start={EPOCH}"));
+        no_host_entropy(&mut command);
     }
     place_memory(&mut command, &job.dir);
     inherit(&mut command, console);
@@ -95,6 +96,38 @@ fn inherit(command: &mut Command, file: File) {
                 _ => Ok(()),
             },
         );
+    }
+}
+
+/// UML asks the host for random numbers by getrandom(2). Where it fails the
+/// guest has only those that follow from its own seed (`init.sh`), and they are
+/// the same in every run.
+fn no_host_entropy(command: &mut Command) {
+    let jump = (libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K) as u16;
+    let load = (libc::BPF_LD | libc::BPF_W | libc::BPF_ABS) as u16;
+    let ret = (libc::BPF_RET | libc::BPF_K) as u16;
+    let step = |code, k, jt, jf| libc::sock_filter { code, jt, jf, k };
+    let filter = [
+        step(load, 0, 0, 0), // seccomp_data.nr
+        step(jump, libc::SYS_getrandom as u32, 0, 1),
+        step(ret, libc::SECCOMP_RET_ERRNO | libc::ENOSYS as u32, 0, 0),
+        step(ret, libc::SECCOMP_RET_ALLOW, 0, 0),
+    ];
+    // SAFETY: prctl(2) is async-signal-safe; the filter lives in the closure.
+    unsafe {
+        command.pre_exec(move || {
+            let program = libc::sock_fprog {
+                len: filter.len() as u16,
+                filter: filter.as_ptr().cast_mut(),
+            };
+            // Without it only root may filter.
+            if libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == -1
+                || libc::prctl(libc::PR_SET_SECCOMP, libc::SECCOMP_MODE_FILTER, &program) == -1
+            {
+                return Err(std::io::Error::last_os_error());
+            }
+            Ok(())
+        });
     }
 }
 
