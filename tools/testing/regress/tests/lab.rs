@@ -301,27 +301,3 @@ fn sigterm_leaves_no_process() {
 fn sigkill_leaves_no_process() {
     leaves_nothing(9);
 }
-
-/// `cases` of the results of every case in virtual time.
-fn virtual_results(name: &str) -> String {
-    let json = std::env::temp_dir().join(format!("regress-{name}-{}.json", std::process::id()));
-    let output = regress()
-        .args(["run", "--lab", "uml", "--json"])
-        .arg(&json)
-        .output()
-        .unwrap();
-    let text = std::fs::read_to_string(&json).unwrap_or_else(|_| panic!("{}", stderr(&output)));
-    std::fs::remove_file(&json).unwrap();
-    let (_, cases) = text
-        .split_once("\"cases\": ")
-        .expect("the results have cases");
-    cases.to_string()
-}
-
-#[test]
-#[ignore = "boots kernels: `regress test` runs it"]
-fn virtual_time_gives_the_same_bytes_twice() {
-    let first = virtual_results("first");
-    assert!(first.contains("\"verdict\""), "{first}");
-    assert_eq!(first, virtual_results("second"));
-}

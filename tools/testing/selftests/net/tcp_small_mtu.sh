@@ -309,13 +309,13 @@ capture_start()
 	slowwait 5 grep -q "listening on" "$capture.log"
 }
 
-# Total length of the largest IPv4 packet captured
+# Total length of the largest IPv4 packet captured, 0 without one
 largest_packet()
 {
 	kill_process "$capture_pid"
 	tcpdump -n -v -r "$capture" 2>/dev/null |
 		sed -n 's/^.*proto TCP.*, length \([0-9]*\)).*$/\1/p' |
-		sort -n | tail -n 1
+		sort -n | tail -n 1 | grep . || echo 0
 }
 
 route_mtu()
