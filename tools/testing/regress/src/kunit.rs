@@ -37,57 +37,104 @@ pub fn command(project: &Project, args: &KunitArgs) -> Result<ExitCode> {
 }
 
 fn run(project: &Project, folders: &[String], choice: &KernelChoice) -> Result<Counts> {
-    let suites = wanted(project, folders)?;
+    let cases = case::read_all(&cases_dir(project), &[])?;
+    let wanted = Wanted::new(cases.into_iter().flat_map(|case| case.kunit), folders)?;
     let assembled = tree::kernels(project)?;
     let mut counts = Counts::default();
     for kernel in assembled.choose(choice)? {
-        for suite in &suites {
-            let tests = Suite {
-                project,
-                assembled: &assembled,
-                kernel: &kernel,
-                wanted: suite,
-            }
-            .run()?;
-            count(&kernel.name, suite, &tests, &mut counts);
+        let tests = Suites {
+            project,
+            assembled: &assembled,
+            kernel: &kernel,
+            wanted: &wanted,
         }
+        .run()?;
+        wanted.count(&kernel.name, &tests, &mut counts);
     }
     Ok(counts)
 }
 
-/// What the cases ask for, or the folders that the user named.
-fn wanted(project: &Project, folders: &[String]) -> Result<Vec<Kunit>> {
-    let mut known: Vec<Kunit> = Vec::new();
-    for entry in case::read_all(&cases_dir(project), &[])?
-        .into_iter()
-        .flat_map(|case| case.kunit)
-    {
-        match known
-            .iter_mut()
-            .find(|suite| suite.kunitconfig == entry.kunitconfig)
-        {
-            Some(suite) => suite.fails_on_base.extend(entry.fails_on_base),
-            None => known.push(entry),
+/// Suites that one kernel runs: to build one for each folder takes longer.
+#[derive(Default)]
+struct Wanted {
+    /// With a .kunitconfig, say `net/ipv4`.
+    folders: Vec<String>,
+    fails_on_base: Vec<String>,
+}
+
+impl Wanted {
+    /// What the cases ask for, or the folders that the user named.
+    fn new(of_cases: impl Iterator<Item = Kunit>, folders: &[String]) -> Result<Self> {
+        let mut wanted = Wanted::default();
+        for folder in folders {
+            wanted.add(folder.trim_end_matches('/'));
         }
-    }
-    if folders.is_empty() {
-        if known.is_empty() {
+        for kunit in of_cases {
+            if folders.is_empty() {
+                wanted.add(&kunit.kunitconfig);
+            }
+            if wanted.folders.contains(&kunit.kunitconfig) {
+                wanted.fails_on_base.extend(kunit.fails_on_base);
+            }
+        }
+        if wanted.folders.is_empty() {
             bail!("no case names a KUnit suite; name a folder that has a .kunitconfig");
         }
-        return Ok(known);
+        Ok(wanted)
     }
-    let find = |folder: &String| {
-        let folder = folder.trim_end_matches('/');
-        let suite = known
-            .iter()
-            .find(|suite| suite.kunitconfig == folder)
-            .cloned();
-        suite.unwrap_or(Kunit {
-            kunitconfig: folder.to_string(),
-            fails_on_base: Vec::new(),
-        })
-    };
-    Ok(folders.iter().map(find).collect())
+
+    fn add(&mut self, folder: &str) {
+        if !self.folders.iter().any(|known| known == folder) {
+            self.folders.push(folder.to_string());
+        }
+    }
+
+    fn label(&self) -> String {
+        self.folders.join(" ")
+    }
+
+    /// Counts what is as it must be: on base the tests of the fault fail, and all
+    /// others pass everywhere. Prints what is not.
+    fn count(&self, kernel: &str, tests: &[Test], counts: &mut Counts) {
+        let within =
+            |name: &str, fault: &str| name == fault || name.starts_with(&format!("{fault}."));
+        let must_fail = |name: &str| {
+            kernel == "base" && self.fails_on_base.iter().any(|fault| within(name, fault))
+        };
+        let mut bad = Vec::new();
+        if tests.is_empty() {
+            bad.push(format!("{}: no test ran", self.label()));
+        }
+        // A fault with parameters is shown if one of them shows it.
+        let mut shown: Vec<&String> = Vec::new();
+        for test in tests {
+            match (test.status, must_fail(&test.name)) {
+                (Status::Skip, _) => counts
+                    .skipped
+                    .push(format!("{} on {kernel}: {}", test.name, test.reason)),
+                (Status::Pass, false) => counts.passed += 1,
+                (Status::Pass, true) => {}
+                (Status::Fail, true) => {
+                    let faults = self.fails_on_base.iter();
+                    shown.extend(faults.filter(|fault| within(&test.name, fault)));
+                }
+                (Status::Fail, false) => bad.push(format!("{}: failed", test.name)),
+                (Status::Error, _) => bad.push(format!("{}: crashed", test.name)),
+            }
+        }
+        let faults = self.fails_on_base.iter().filter(|_| kernel == "base");
+        for fault in faults {
+            if shown.contains(&fault) {
+                counts.passed += 1;
+            } else {
+                bad.push(format!("{fault}: must fail here, and does not"));
+            }
+        }
+        for message in &bad {
+            println!("not ok on {kernel}: {message}");
+        }
+        counts.failed += bad.len() as u32;
+    }
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
@@ -109,18 +156,18 @@ struct Test {
     reason: String,
 }
 
-/// One folder's suites on one kernel.
-struct Suite<'a> {
+/// The suites on one kernel.
+struct Suites<'a> {
     project: &'a Project,
     assembled: &'a Assembled,
     kernel: &'a Kernel,
-    wanted: &'a Kunit,
+    wanted: &'a Wanted,
 }
 
-impl Suite<'_> {
+impl Suites<'_> {
     fn run(&self) -> Result<Vec<Test>> {
         let source = Builder::new(self.project, self.assembled, false).source();
-        let label = format!("{} on {}", self.wanted.kunitconfig, self.kernel.name);
+        let label = format!("{} on {}", self.wanted.label(), self.kernel.name);
         let _lock = lock::acquire(&self.project.build)?;
         self.assembled.checkout(&self.kernel.commit, &source)?;
         let linux = self.build(&source)?;
@@ -133,10 +180,7 @@ impl Suite<'_> {
     }
 
     fn log(&self, what: &str) -> PathBuf {
-        let name = format!(
-            "kunit-{what}-{}-{}",
-            self.wanted.kunitconfig, self.kernel.name
-        );
+        let name = format!("kunit-{what}-{}-{}", self.wanted.label(), self.kernel.name);
         self.project.log(&build::safe(&name))
     }
 
@@ -153,7 +197,7 @@ impl Suite<'_> {
 
     /// The kernel with the suites built in; an unchanged one is not built again.
     fn build(&self, source: &Path) -> Result<PathBuf> {
-        let folder = build::safe(&self.wanted.kunitconfig);
+        let folder = build::safe(&self.wanted.label());
         let store = build::store(
             self.project,
             &self.kernel.commit,
@@ -163,7 +207,8 @@ impl Suite<'_> {
         let linux = store.join("linux");
         let what = format!(
             "{} KUnit kernel for {}",
-            self.kernel.name, self.wanted.kunitconfig
+            self.kernel.name,
+            self.wanted.label()
         );
         if linux.is_file() {
             ui::reused(&what);
@@ -174,7 +219,12 @@ impl Suite<'_> {
         let objects = source.join(format!("objects-kunit-{folder}"));
         let mut python = self.kunit_py(source, "build");
         python
-            .arg(format!("--kunitconfig={}", self.wanted.kunitconfig))
+            .args(
+                self.wanted
+                    .folders
+                    .iter()
+                    .map(|folder| format!("--kunitconfig={folder}")),
+            )
             .arg(format!("--build_dir=objects-kunit-{folder}"))
             .args(
                 build::make_options(self.project)
@@ -214,7 +264,7 @@ impl Suite<'_> {
         if guest.wait(Some(TIMEOUT))?.is_none() {
             bail!(
                 "KUnit: hang: the suites of {} did not end within {} s; the last lines:\n{}\nthe whole log: {}",
-                self.wanted.kunitconfig,
+                self.wanted.label(),
                 TIMEOUT.as_secs(),
                 process::tail(console, 10),
                 console.display()
@@ -304,48 +354,6 @@ fn skip_reason(output: &str, name: &str) -> String {
     reason.to_string()
 }
 
-/// Counts what is as it must be: on base the tests of the fault fail, and all
-/// others pass everywhere. Prints what is not.
-fn count(kernel: &str, wanted: &Kunit, tests: &[Test], counts: &mut Counts) {
-    let within = |name: &str, fault: &str| name == fault || name.starts_with(&format!("{fault}."));
-    let must_fail = |name: &str| {
-        kernel == "base" && wanted.fails_on_base.iter().any(|fault| within(name, fault))
-    };
-    let mut bad = Vec::new();
-    if tests.is_empty() {
-        bad.push(format!("{}: no test ran", wanted.kunitconfig));
-    }
-    // A fault with parameters is shown if one of them shows it.
-    let mut shown: Vec<&String> = Vec::new();
-    for test in tests {
-        match (test.status, must_fail(&test.name)) {
-            (Status::Skip, _) => counts
-                .skipped
-                .push(format!("{} on {kernel}: {}", test.name, test.reason)),
-            (Status::Pass, false) => counts.passed += 1,
-            (Status::Pass, true) => {}
-            (Status::Fail, true) => {
-                let faults = wanted.fails_on_base.iter();
-                shown.extend(faults.filter(|fault| within(&test.name, fault)));
-            }
-            (Status::Fail, false) => bad.push(format!("{}: failed", test.name)),
-            (Status::Error, _) => bad.push(format!("{}: crashed", test.name)),
-        }
-    }
-    let faults = wanted.fails_on_base.iter().filter(|_| kernel == "base");
-    for fault in faults {
-        if shown.contains(&fault) {
-            counts.passed += 1;
-        } else {
-            bad.push(format!("{fault}: must fail here, and does not"));
-        }
-    }
-    for message in &bad {
-        println!("not ok on {kernel}: {message}");
-    }
-    counts.failed += bad.len() as u32;
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -363,12 +371,12 @@ mod tests {
     }
 
     fn counted(kernel: &str, fails_on_base: &[&str]) -> (u32, u32, usize) {
-        let wanted = Kunit {
-            kunitconfig: "net/ipv4".into(),
+        let wanted = Wanted {
+            folders: vec!["net/ipv4".into()],
             fails_on_base: fails_on_base.iter().map(|name| name.to_string()).collect(),
         };
         let mut counts = Counts::default();
-        count(kernel, &wanted, &tests(), &mut counts);
+        wanted.count(kernel, &tests(), &mut counts);
         (counts.passed, counts.failed, counts.skipped.len())
     }
 
@@ -385,6 +393,26 @@ mod tests {
         assert_eq!(counted("base", &["gso.mtu", "gso.total"]), (1, 1, 1));
         assert_eq!(counted("base", &["gso.mtu", "gso.gone"]), (2, 1, 1));
         assert_eq!(counted("patched", &["gso.mtu"]), (2, 1, 1));
+    }
+
+    #[test]
+    fn one_kernel_has_the_suites_of_all_cases() {
+        let kunit = |folder: &str, fault: &str| Kunit {
+            kunitconfig: folder.into(),
+            fails_on_base: vec![fault.into()],
+        };
+        let of_cases = || {
+            [("a", "x"), ("b", "y"), ("a", "z")]
+                .map(|(folder, fault)| kunit(folder, fault))
+                .into_iter()
+        };
+        let all = Wanted::new(of_cases(), &[]).unwrap();
+        assert_eq!(all.label(), "a b");
+        assert_eq!(all.fails_on_base, ["x", "y", "z"]);
+        let one = Wanted::new(of_cases(), &["a/".to_string()]).unwrap();
+        assert_eq!(one.label(), "a");
+        assert_eq!(one.fails_on_base, ["x", "z"]);
+        assert!(Wanted::new(std::iter::empty(), &[]).is_err());
     }
 
     #[test]
