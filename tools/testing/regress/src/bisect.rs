@@ -40,6 +40,7 @@ fn judge(project: &Project, case: &str) -> u8 {
         lab: Some(LabChoice::Uml),
         kernel: KernelChoice::Base,
         debug: false,
+        fresh: false,
         json: None,
         ktap: false,
     };

@@ -196,6 +196,9 @@ pub struct RunArgs {
     /// With the debug profile: lockdep, KASAN, kmemleak
     #[arg(long)]
     pub debug: bool,
+    /// Run again what an earlier run in virtual time has shown already
+    #[arg(long)]
+    pub fresh: bool,
     /// Write the results to this file alone [default: results.json, results.txt,
     /// junit.xml and report.html in out/]
     #[arg(long, value_name = "FILE")]

@@ -135,7 +135,7 @@ fn run(project: &Project, cases: &[Case], args: &RunArgs, times: &mut Times) -> 
         .iter()
         .map(|guest| (guest.label(), &guest.job))
         .collect();
-    let ran = times.measure("guests", || pool::run_all(&jobs))?;
+    let ran = times.measure("guests", || pool::run_all(&jobs, args.fresh))?;
     let sides = sides(&guests, &ran)?;
     let results = cases.iter().map(|case| judge_case(case, &sides)).collect();
     Ok(Results {

@@ -164,7 +164,7 @@ fn run(project: &Project, args: &SelftestArgs) -> Result<Counts> {
         .iter()
         .map(|(script, kernel, job)| (format!("{} on {kernel}", script.label()), job))
         .collect();
-    let ran = pool::run_all(&jobs)?;
+    let ran = pool::run_all(&jobs, true)?;
     let mut counts = Counts::default();
     let mut on_base: Option<&Ran> = None;
     for ((script, kernel, _), ran) in guests.iter().zip(&ran) {

@@ -8,6 +8,7 @@
 
 pub mod pool;
 pub mod qemu;
+mod reuse;
 pub mod splats;
 mod terminal;
 pub mod uml;
@@ -244,6 +245,7 @@ impl Job {
     /// Writes the job file and empties the channels.
     pub fn prepare(&self, channels: Channels) -> Result<()> {
         let dir = &self.dir;
+        self.forget();
         fs::create_dir_all(dir).with_context(|| format!("cannot make {}", dir.display()))?;
         check_space(dir)?;
         // A UML that was killed leaves its folder.

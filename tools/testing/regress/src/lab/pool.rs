@@ -54,18 +54,46 @@ pub fn memory_mib(key: &str) -> u64 {
     kib.map_or(u64::MAX, |kib| kib >> 10)
 }
 
-/// Runs all guests, as many at once as CPUs and memory allow.
-pub fn run_all(jobs: &[(String, &Job)]) -> Result<Vec<Ran>> {
+/// What became of each job, `None` if it is still to be run.
+type Known = Vec<Option<Ran>>;
+
+/// Results of earlier runs that stand, unless `fresh` ones are wanted.
+fn known(jobs: &[(String, &Job)], fresh: bool) -> Result<Known> {
+    if fresh {
+        return Ok(jobs.iter().map(|_| None).collect());
+    }
+    let known: Known = jobs
+        .iter()
+        .map(|(_, job)| job.reuse())
+        .collect::<Result<_>>()?;
+    let count = known.iter().flatten().count();
+    if count > 0 {
+        ui::reused(&format!(
+            "{count} runs in virtual time: neither kernel nor selftest nor tools have changed; `regress run --fresh` runs them"
+        ));
+    }
+    Ok(known)
+}
+
+/// Runs all guests, as many at once as CPUs and memory allow; those in virtual
+/// time only if they could give something new or `fresh` results are wanted.
+pub fn run_all(jobs: &[(String, &Job)], fresh: bool) -> Result<Vec<Ran>> {
+    let known = known(jobs, fresh)?;
+    let open = known.iter().filter(|ran| ran.is_none()).count();
+    if open == 0 {
+        return Ok(known.into_iter().flatten().collect());
+    }
     let slots = Slots::new();
-    let step = ui::Step::start(format!("running {} guests", jobs.len()));
-    let run_one = |(label, job): &(String, &Job)| {
+    let step = ui::Step::start(format!("running {open} guests"));
+    let run_one = |label: &str, job: &Job| {
         let taken = slots.take(match job.lab {
             Lab::Qemu => qemu::cpus(job.accel),
             Lab::Uml | Lab::UmlRealtime => 1,
         });
-        let ran = job.run().with_context(|| label.clone());
+        let ran = job.run().with_context(|| label.to_string());
         slots.give(taken);
         if let Ok(ran) = &ran {
+            job.remember(ran)?;
             step.line(&format!(
                 "{:6.1} s  {label}: {}",
                 ran.wall.as_secs_f64(),
@@ -77,7 +105,10 @@ pub fn run_all(jobs: &[(String, &Job)]) -> Result<Vec<Ran>> {
     let ran: Result<Vec<Ran>> = std::thread::scope(|scope| {
         let threads: Vec<_> = jobs
             .iter()
-            .map(|job| scope.spawn(|| run_one(job)))
+            .zip(known)
+            .map(|((label, job), known)| {
+                scope.spawn(|| known.map_or_else(|| run_one(label, job), Ok))
+            })
             .collect();
         threads
             .into_iter()
