@@ -131,6 +131,28 @@ r1_ping()
 		${VRF:+-I "$VRF"} "$@" "$H2" 2>&1
 }
 
+# The MTU in the error that a raw socket with IP_PMTUDISC_DO gets for a packet
+# of this size to H2; ping words it differently from version to version
+error_mtu()
+{
+	local size=$1; shift
+
+	ip netns exec "$r1" python3 -c '
+import socket, struct, sys
+IP_MTU_DISCOVER, IP_PMTUDISC_DO, IP_RECVERR = 10, 2, 11
+s = socket.socket(socket.AF_INET, socket.SOCK_RAW, socket.IPPROTO_ICMP)
+s.setsockopt(socket.IPPROTO_IP, IP_MTU_DISCOVER, IP_PMTUDISC_DO)
+s.setsockopt(socket.IPPROTO_IP, IP_RECVERR, 1)
+s.connect((sys.argv[1], 0))
+try:
+    s.send(bytes(int(sys.argv[2]) - 20))
+    print("none")
+except OSError:
+    # struct sock_extended_err
+    _, [(_, _, error)], _, _ = s.recvmsg(1, 512, socket.MSG_ERRQUEUE)
+    print(struct.unpack_from("=IBBBBI", error)[5])' "$H2" "$size"
+}
+
 # R1's route to H2, "MTU" or "lock MTU"; additional arguments as "ip route get"
 # takes them
 route_mtu()
@@ -266,7 +288,7 @@ flush()
 	ip -n "$r1" route flush cache
 	check_route_mtu device "flushed"
 
-	r1_ping "do" $((DEV_MTU + 1)) | grep -q "mtu.*$DEV_MTU"
+	[[ $(error_mtu $((DEV_MTU + 1))) == "$DEV_MTU" ]]
 	check_err $? "flushed: the error doesn't name the MTU of the device"
 	r1_ping want "$TOO_LARGE" > /dev/null
 	check_route_mtu "lock $DEV_MTU" "after another ICMP"
@@ -343,7 +365,7 @@ raw()
 	route_via_a
 	lock_at_device_mtu to_r2a
 	# IP_PMTUDISC_DO: the size is the sender's own business
-	r1_ping "do" $((DEV_MTU + 1)) | grep -q "mtu.*$DEV_MTU"
+	[[ $(error_mtu $((DEV_MTU + 1))) == "$DEV_MTU" ]]
 	check_err $? "locked: no error for a packet that exceeds the MTU"
 	restore_mtu to_r2a
 	r1_ping "do" $((DEV_MTU + 1)) > /dev/null
