@@ -594,7 +594,7 @@ path_set_mtu()
 # it never sleeps after the last one, and virtual time stands still.
 path_transfer()
 {
-	flow_start 203.0.113.2
+	flow_start 203.0.113.2 --bitrate 8M
 	slowwait 5 is_locked 203.0.113.2
 	check_err $? "path MTU did not lock the route"
 	kill_process "$flow_client"
