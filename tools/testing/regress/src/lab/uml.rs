@@ -5,7 +5,7 @@ use super::Job;
 use crate::case::Lab;
 use anyhow::{Context, Result};
 use std::fs::{File, OpenOptions};
-use std::os::fd::AsRawFd;
+use std::os::fd::{AsRawFd, RawFd};
 use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -16,15 +16,22 @@ const MEMORY: u32 = 768;
 /// Wall clock of a guest in virtual time, in ns since 1970: always the same day.
 const EPOCH: u64 = 1_577_836_800_000_000_000;
 
+/// The channels' numbers, always the same: they are part of the kernel's command
+/// line, which its random number generator takes as entropy. Far above those
+/// that this process has in use.
+const CONSOLE: RawFd = 200;
+const OUTPUT: RawFd = 201;
+const VERDICT: RawFd = 202;
+
 /// The command that boots `job`. Console, output and verdict go to files, for a
 /// pipe that fills up would make virtual time depend on its reader.
 pub fn command(job: &Job) -> Result<Command> {
     let output = append(&job.output())?;
     let mut command = base(job)?;
     command
-        .arg(format!("con1=null,fd:{}", output.as_raw_fd()))
+        .arg(format!("con1=null,fd:{OUTPUT}"))
         .stdin(Stdio::null());
-    inherit(&mut command, output);
+    inherit(&mut command, output, OUTPUT);
     Ok(command)
 }
 
@@ -34,9 +41,9 @@ pub fn interactive(job: &Job) -> Result<Command> {
     let terminal = terminal.context("there is no terminal; give a command behind `--`")?;
     let mut command = base(job)?;
     command
-        .arg(format!("con1=fd:{}", terminal.as_raw_fd()))
+        .arg(format!("con1=fd:{OUTPUT}"))
         .stdin(Stdio::inherit());
-    inherit(&mut command, terminal);
+    inherit(&mut command, terminal, OUTPUT);
     Ok(command)
 }
 
@@ -47,8 +54,8 @@ fn base(job: &Job) -> Result<Command> {
     command
         .arg(format!("mem={MEMORY}M"))
         .args(["root=none", "rootfstype=hostfs", "rootflags=/", "con=null"])
-        .arg(format!("con0=null,fd:{}", console.as_raw_fd()))
-        .arg(format!("con2=null,fd:{}", verdict.as_raw_fd()))
+        .arg(format!("con0=null,fd:{CONSOLE}"))
+        .arg(format!("con2=null,fd:{VERDICT}"))
         // UML's own folder; by default it would be in the user's home.
         .arg(format!("uml_dir={}/", job.dir.display()))
         .arg("umid=uml")
@@ -62,8 +69,8 @@ fn base(job: &Job) -> Result<Command> {
         no_host_entropy(&mut command);
     }
     place_memory(&mut command, &job.dir);
-    inherit(&mut command, console);
-    inherit(&mut command, verdict);
+    inherit(&mut command, console, CONSOLE);
+    inherit(&mut command, verdict, VERDICT);
     no_core(&mut command);
     Ok(command)
 }
@@ -85,17 +92,15 @@ fn append(path: &Path) -> Result<File> {
     file.with_context(|| format!("cannot write {}", path.display()))
 }
 
-/// Keeps `file` open across the exec, under its own number.
-fn inherit(command: &mut Command, file: File) {
-    // SAFETY: fcntl(2) is async-signal-safe; the closure owns the file, so the
+/// Gives `file` to the program as `number`.
+fn inherit(command: &mut Command, file: File, number: RawFd) {
+    // SAFETY: dup2(2) is async-signal-safe; the closure owns the file, so its
     // number is valid as long as the command is.
     unsafe {
-        command.pre_exec(
-            move || match libc::fcntl(file.as_raw_fd(), libc::F_SETFD, 0) {
-                -1 => Err(std::io::Error::last_os_error()),
-                _ => Ok(()),
-            },
-        );
+        command.pre_exec(move || match libc::dup2(file.as_raw_fd(), number) {
+            -1 => Err(std::io::Error::last_os_error()),
+            _ => Ok(()),
+        });
     }
 }
 
