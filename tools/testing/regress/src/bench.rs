@@ -5,6 +5,7 @@ use crate::build::Image;
 use crate::case::Lab;
 use crate::lab::qemu::{self, Accel};
 use crate::lab::Job;
+use crate::lock::{self, Lock};
 use crate::process;
 use crate::project::Project;
 use crate::tree::Assembled;
@@ -88,6 +89,12 @@ impl<'a> Bench<'a> {
             bail!("neither the kernel nor any series has the selftest {selftest}");
         }
         Ok(())
+    }
+
+    /// Keeps the runs of another regress out of the folders of ours, until the
+    /// result is read.
+    pub fn lock_runs(&self) -> Result<Lock> {
+        lock::acquire(&self.project.build.join("runs"))
     }
 
     /// A job that runs `selftest` in its own folder; `dir` is below the build

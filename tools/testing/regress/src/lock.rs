@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
-//! One `regress` at a time changes the trees below a build folder.
+//! One `regress` at a time changes the trees below a build folder, and one runs
+//! cases in its `runs/`.
 
 use crate::{process, ui};
 use anyhow::{bail, Context, Result};
@@ -8,10 +9,11 @@ use std::os::fd::AsRawFd;
 use std::path::Path;
 use std::time::Duration;
 
-/// Held while the trees are changed; the kernel drops it with the process.
+/// Held while the folder is changed; the kernel drops it with the process.
 pub struct Lock(#[allow(dead_code)] File);
 
-/// Waits for the lock of a build folder, which is made if it is not there.
+/// Waits for the lock of the build folder or its `runs/`, which is made if it is
+/// not there.
 pub fn acquire(build: &Path) -> Result<Lock> {
     std::fs::create_dir_all(build).with_context(|| {
         format!(

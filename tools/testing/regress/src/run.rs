@@ -128,6 +128,7 @@ fn run(project: &Project, cases: &[Case], args: &RunArgs, times: &mut Times) -> 
             });
         }
     }
+    let _lock = bench.lock_runs()?;
     let accel = times.measure("KVM probe", || {
         bench.set_accel(guests.iter_mut().map(|guest| &mut guest.job))
     })?;

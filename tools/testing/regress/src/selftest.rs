@@ -159,6 +159,7 @@ fn run(project: &Project, args: &SelftestArgs) -> Result<Counts> {
             }
         }
     }
+    let _lock = bench.lock_runs()?;
     bench.set_accel(guests.iter_mut().map(|(_, _, job)| job))?;
     let jobs: Vec<(String, &Job)> = guests
         .iter()

@@ -6,6 +6,7 @@
 
 use std::collections::BTreeSet;
 use std::io::{BufRead, BufReader};
+use std::os::fd::AsRawFd;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
@@ -305,4 +306,38 @@ fn sigterm_leaves_no_process() {
 #[ignore = "boots kernels: `regress test` runs it"]
 fn sigkill_leaves_no_process() {
     leaves_nothing(9);
+}
+
+#[test]
+#[ignore = "boots kernels: `regress test` runs it"]
+fn a_second_run_waits_for_the_first() {
+    let runs = build_folder().join("runs");
+    std::fs::create_dir_all(&runs).unwrap();
+    let lock = std::fs::File::create(runs.join("lock")).unwrap();
+    // SAFETY: flock(2) on a descriptor that `lock` keeps open.
+    assert_eq!(
+        unsafe { libc::flock(lock.as_raw_fd(), libc::LOCK_EX) },
+        0,
+        "no other regress is at work"
+    );
+    let json = std::env::temp_dir().join(format!("regress-second-{}.json", std::process::id()));
+    let mut second = regress()
+        .args(["run", "--lab", "uml", "--kernel", "patched", "--json"])
+        .arg(&json)
+        .stdout(Stdio::null())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let said = BufReader::new(second.stderr.take().unwrap());
+    let waits = said
+        .lines()
+        .map_while(Result::ok)
+        .any(|line| line.contains("waiting for another regress"));
+    let ended = second.try_wait().unwrap();
+    let _ = Command::new("kill")
+        .args(["-INT", &second.id().to_string()])
+        .status();
+    second.wait().unwrap();
+    assert!(waits && ended.is_none(), "the second did not wait");
+    assert!(!json.exists());
 }

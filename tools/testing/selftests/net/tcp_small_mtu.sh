@@ -255,6 +255,12 @@ flow_moves_data()
 	(($(flow_bytes) > 4000))
 }
 
+# Seconds in which the link moves what 1 Gbit/s moves in the given ones
+at_rate()
+{
+	awk "BEGIN { print $1 * 1000 / $RATE }"
+}
+
 # Rate of the last flow at its receiver, in Mbit/s, over some seconds
 flow_rate()
 {
@@ -348,7 +354,7 @@ small_mtu_run()
 
 	capture_start
 	flow_start "$RCV4"
-	rate=$(flow_rate 0.2)
+	rate=$(flow_rate "$(at_rate 0.2)")
 	kill_process "$flow_client"
 	largest=$(largest_packet)
 
@@ -415,7 +421,7 @@ congestion_control_run()
 # A route that is still locked stays slow, however long one watches it
 restored_window()
 {
-	is_locked "$RCV4" && echo 0.1 || echo 1
+	is_locked "$RCV4" && at_rate 0.1 || echo 1
 }
 
 # Back from a small MTU, during a connection and for a new one

@@ -43,14 +43,14 @@ pub fn cpus(accel: Accel) -> usize {
     }
 }
 
-/// How the guest's instructions run. Emulated, each takes 4 ns by the guest's
+/// How the guest's instructions run. Emulated, each takes 1 ns by the guest's
 /// clock: its CPU is then as fast on a busy host as on an idle one, and its TSC
 /// is exact. Without, Linux finds no TSC it could trust, its timers are as
 /// coarse as the tick, and a link's rate is what the host has left.
 fn accelerate(command: &mut Command, accel: Accel) {
     match accel {
         Accel::Kvm => command.args(["-accel", "kvm", "-cpu", "host"]),
-        Accel::Tcg => command.args(["-accel", "tcg", "-cpu", "max", "-icount", "shift=2"]),
+        Accel::Tcg => command.args(["-accel", "tcg", "-cpu", "max", "-icount", "shift=0"]),
     };
     command.args(["-smp", &cpus(accel).to_string()]);
 }
