@@ -194,8 +194,12 @@ fn nothing_a_guest_prints_is_taken_for_a_verdict() {
 fn a_full_disk_is_told() {
     let runs = build_folder().join("runs");
     std::fs::create_dir_all(&runs).unwrap();
+    // In a chroot the root may be no mount that could be made private: what is
+    // mounted on must be one, and the bind would reach the namespace around.
     let script = format!(
-        "mount -t tmpfs -o size=1m none '{}' && exec '{}' boot -- true",
+        "runs='{}'; mount --bind \"$runs\" \"$runs\" &&
+         mount --make-private \"$runs\" && mount -t tmpfs -o size=1m none \"$runs\" &&
+         '{}' boot -- true; status=$?; umount \"$runs\"; umount \"$runs\"; exit $status",
         runs.display(),
         env!("CARGO_BIN_EXE_regress")
     );
@@ -206,7 +210,7 @@ fn a_full_disk_is_told() {
         command.arg("--map-root-user");
     }
     command
-        .args(["--mount", "sh", "-c", &script])
+        .args(["--mount", "--propagation=unchanged", "sh", "-c", &script])
         .current_dir(root());
     let output = command.output().unwrap();
     assert!(
