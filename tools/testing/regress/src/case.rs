@@ -182,11 +182,14 @@ impl Figure {
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Kunit {
-    /// Folder with the `.kunitconfig`, say `net/ipv4`.
+    /// Folder with the `.kunitconfig`, say `net/ipv4`, or such a file.
     pub kunitconfig: String,
     /// `suite.test`, or `suite.test.parameter`, that must fail on base.
     #[serde(default)]
     pub fails_on_base: Vec<String>,
+    /// They test code that the fixes add: base has neither.
+    #[serde(default)]
+    pub patched_only: bool,
 }
 
 /// A selftest of upstream that must give the same on patched as on base.

@@ -38,10 +38,13 @@ pub fn command(project: &Project, args: &KunitArgs) -> Result<ExitCode> {
 
 fn run(project: &Project, folders: &[String], choice: &KernelChoice) -> Result<Counts> {
     let cases = case::read_all(&cases_dir(project), &[])?;
-    let wanted = Wanted::new(cases.into_iter().flat_map(|case| case.kunit), folders)?;
+    let all: Vec<Kunit> = cases.into_iter().flat_map(|case| case.kunit).collect();
     let assembled = tree::kernels(project)?;
     let mut counts = Counts::default();
     for kernel in assembled.choose(choice)? {
+        let Some(wanted) = Wanted::new(&all, folders, &kernel.name)? else {
+            continue;
+        };
         let tests = Suites {
             project,
             assembled: &assembled,
@@ -63,8 +66,9 @@ struct Wanted {
 }
 
 impl Wanted {
-    /// What the cases ask for, or the folders that the user named.
-    fn new(of_cases: impl Iterator<Item = Kunit>, folders: &[String]) -> Result<Self> {
+    /// What the cases ask for, or the folders that the user named; nothing if
+    /// this kernel has none of it.
+    fn new(of_cases: &[Kunit], folders: &[String], kernel: &str) -> Result<Option<Self>> {
         let mut wanted = Wanted::default();
         for folder in folders {
             wanted.add(folder.trim_end_matches('/'));
@@ -74,13 +78,18 @@ impl Wanted {
                 wanted.add(&kunit.kunitconfig);
             }
             if wanted.folders.contains(&kunit.kunitconfig) {
-                wanted.fails_on_base.extend(kunit.fails_on_base);
+                wanted.fails_on_base.extend(kunit.fails_on_base.clone());
             }
         }
         if wanted.folders.is_empty() {
             bail!("no case names a KUnit suite; name a folder that has a .kunitconfig");
         }
-        Ok(wanted)
+        let is_missing = |folder: &String| {
+            let mut named = of_cases.iter().filter(|kunit| kunit.kunitconfig == *folder);
+            kernel == "base" && named.any(|kunit| kunit.patched_only)
+        };
+        wanted.folders.retain(|folder| !is_missing(folder));
+        Ok(Some(wanted).filter(|wanted| !wanted.folders.is_empty()))
     }
 
     fn add(&mut self, folder: &str) {
@@ -400,19 +409,36 @@ mod tests {
         let kunit = |folder: &str, fault: &str| Kunit {
             kunitconfig: folder.into(),
             fails_on_base: vec![fault.into()],
+            patched_only: false,
         };
-        let of_cases = || {
-            [("a", "x"), ("b", "y"), ("a", "z")]
-                .map(|(folder, fault)| kunit(folder, fault))
-                .into_iter()
-        };
-        let all = Wanted::new(of_cases(), &[]).unwrap();
+        let of_cases =
+            [("a", "x"), ("b", "y"), ("a", "z")].map(|(folder, fault)| kunit(folder, fault));
+        let all = Wanted::new(&of_cases, &[], "base").unwrap().unwrap();
         assert_eq!(all.label(), "a b");
         assert_eq!(all.fails_on_base, ["x", "y", "z"]);
-        let one = Wanted::new(of_cases(), &["a/".to_string()]).unwrap();
+        let one = Wanted::new(&of_cases, &["a/".to_string()], "base")
+            .unwrap()
+            .unwrap();
         assert_eq!(one.label(), "a");
         assert_eq!(one.fails_on_base, ["x", "z"]);
-        assert!(Wanted::new(std::iter::empty(), &[]).is_err());
+        assert!(Wanted::new(&[], &[], "base").is_err());
+    }
+
+    #[test]
+    fn base_has_no_suites_of_new_code() {
+        let kunit = |folder: &str, patched_only: bool| Kunit {
+            kunitconfig: folder.into(),
+            fails_on_base: Vec::new(),
+            patched_only,
+        };
+        let of_cases = [kunit("a", false), kunit("b", true)];
+        let label = |folders: &[String], kernel: &str| {
+            let wanted = Wanted::new(&of_cases, folders, kernel).unwrap();
+            wanted.map(|wanted| wanted.label())
+        };
+        assert_eq!(label(&[], "base").as_deref(), Some("a"));
+        assert_eq!(label(&[], "patched").as_deref(), Some("a b"));
+        assert_eq!(label(&["b".to_string()], "base"), None);
     }
 
     #[test]
