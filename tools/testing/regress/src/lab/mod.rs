@@ -6,6 +6,7 @@
 //! as a file of shell assignments and gives the verdict on a channel of its
 //! own, so nothing that a kernel or a job prints can be taken for one.
 
+mod affinity;
 pub mod pool;
 pub mod qemu;
 mod reuse;
@@ -165,9 +166,14 @@ impl Job {
 
     /// Boots the guest, runs the job and waits for the guest's end.
     pub fn run(&self) -> Result<Ran> {
+        self.run_on(affinity::current())
+    }
+
+    /// The same; of the host's CPUs UML uses this one.
+    pub fn run_on(&self, cpu: usize) -> Result<Ran> {
         self.prepare(Channels::of(self.lab))?;
         let mut command = match self.lab {
-            Lab::Uml | Lab::UmlRealtime => uml::command(self)?,
+            Lab::Uml | Lab::UmlRealtime => uml::command(self, cpu)?,
             Lab::Qemu => qemu::command(self)?,
         };
         self.finish(Group::spawn(&mut command)?)

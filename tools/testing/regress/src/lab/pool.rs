@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 //! Guests side by side, as many as CPUs and memory allow.
 
-use super::{qemu, Job, Ran};
+use super::{affinity, qemu, Job, Ran};
 use crate::case::Lab;
 use crate::ui;
 use anyhow::{Context, Result};
@@ -9,37 +9,41 @@ use std::sync::{Condvar, Mutex};
 
 /// CPUs (and memory) that guests share.
 struct Slots {
-    free: Mutex<usize>,
+    free: Mutex<Vec<usize>>,
     freed: Condvar,
     all: usize,
 }
 
 impl Slots {
     fn new() -> Self {
-        let cpus = std::thread::available_parallelism().map_or(1, |cpus| cpus.get());
         let by_memory = (memory_mib("MemAvailable") / qemu::MEMORY) as usize;
-        let all = cpus.min(by_memory).max(1);
+        let mut cpus = affinity::allowed();
+        cpus.truncate(by_memory.max(1));
+        Slots::of(cpus)
+    }
+
+    fn of(cpus: Vec<usize>) -> Self {
         Slots {
-            free: Mutex::new(all),
+            all: cpus.len(),
+            free: Mutex::new(cpus),
             freed: Condvar::new(),
-            all,
         }
     }
 
-    /// Waits for `count` slots, at most all that there are; gives what it took.
-    fn take(&self, count: usize) -> usize {
+    /// Waits for `count` CPUs, at most all that there are, and takes them.
+    fn take(&self, count: usize) -> Vec<usize> {
         let count = count.min(self.all);
         let free = self.free.lock().expect("no thread panics with the lock");
         let mut free = self
             .freed
-            .wait_while(free, |free| *free < count)
+            .wait_while(free, |free| free.len() < count)
             .expect("as above");
-        *free -= count;
-        count
+        let left = free.len() - count;
+        free.split_off(left)
     }
 
-    fn give(&self, count: usize) {
-        *self.free.lock().expect("as above") += count;
+    fn give(&self, cpus: Vec<usize>) {
+        self.free.lock().expect("as above").extend(cpus);
         self.freed.notify_all();
     }
 }
@@ -90,7 +94,7 @@ pub fn run_all(jobs: &[(String, &Job)], fresh: bool) -> Result<Vec<Ran>> {
             Lab::Qemu => qemu::cpus(job.accel),
             Lab::Uml | Lab::UmlRealtime => 1,
         });
-        let ran = job.run().with_context(|| label.to_string());
+        let ran = job.run_on(taken[0]).with_context(|| label.to_string());
         slots.give(taken);
         if let Ok(ran) = &ran {
             job.remember(ran)?;
@@ -125,15 +129,13 @@ mod tests {
 
     #[test]
     fn slots_are_shared_and_never_more_than_there_are() {
-        let slots = Slots {
-            free: Mutex::new(2),
-            freed: Condvar::new(),
-            all: 2,
-        };
-        assert_eq!(slots.take(usize::MAX), 2);
-        slots.give(2);
-        assert_eq!((slots.take(1), slots.take(1)), (1, 1));
-        slots.give(1);
-        assert_eq!(*slots.free.lock().unwrap(), 1);
+        let slots = Slots::of(vec![0, 1]);
+        let both = slots.take(usize::MAX);
+        assert_eq!(both, [0, 1]);
+        slots.give(both);
+        let (one, other) = (slots.take(1), slots.take(1));
+        assert_ne!(one, other);
+        slots.give(one.clone());
+        assert_eq!(*slots.free.lock().unwrap(), one);
     }
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 //! User Mode Linux: the kernel is a program, its root the host's over hostfs.
 
-use super::Job;
+use super::{affinity, Job};
 use crate::case::Lab;
 use anyhow::{Context, Result};
 use std::fs::{File, OpenOptions};
@@ -25,9 +25,9 @@ const VERDICT: RawFd = 202;
 
 /// The command that boots `job`. Console, output and verdict go to files, for a
 /// pipe that fills up would make virtual time depend on its reader.
-pub fn command(job: &Job) -> Result<Command> {
+pub fn command(job: &Job, cpu: usize) -> Result<Command> {
     let output = append(&job.output())?;
-    let mut command = base(job)?;
+    let mut command = base(job, cpu)?;
     command
         .arg(format!("con1=null,fd:{OUTPUT}"))
         .stdin(Stdio::null());
@@ -39,7 +39,7 @@ pub fn command(job: &Job) -> Result<Command> {
 pub fn interactive(job: &Job) -> Result<Command> {
     let terminal = OpenOptions::new().read(true).write(true).open("/dev/tty");
     let terminal = terminal.context("there is no terminal; give a command behind `--`")?;
-    let mut command = base(job)?;
+    let mut command = base(job, affinity::current())?;
     command
         .arg(format!("con1=fd:{OUTPUT}"))
         .stdin(Stdio::inherit());
@@ -47,7 +47,7 @@ pub fn interactive(job: &Job) -> Result<Command> {
     Ok(command)
 }
 
-fn base(job: &Job) -> Result<Command> {
+fn base(job: &Job, cpu: usize) -> Result<Command> {
     let console = append(&job.console())?;
     let verdict = append(&job.dir.join("verdict"))?;
     let mut command = Command::new(&job.kernel);
@@ -59,6 +59,8 @@ fn base(job: &Job) -> Result<Command> {
         // UML's own folder; by default it would be in the user's home.
         .arg(format!("uml_dir={}/", job.dir.display()))
         .arg("umid=uml")
+        // Where the host can't, UML traces its processes: slower.
+        .arg("seccomp=auto")
         .args(job.parameters())
         .stdout(console.try_clone()?)
         .stderr(console.try_clone()?);
@@ -71,6 +73,7 @@ fn base(job: &Job) -> Result<Command> {
     place_memory(&mut command, &job.dir);
     inherit(&mut command, console, CONSOLE);
     inherit(&mut command, verdict, VERDICT);
+    affinity::pin(&mut command, cpu);
     no_core(&mut command);
     Ok(command)
 }
