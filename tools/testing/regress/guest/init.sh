@@ -188,10 +188,11 @@ scan_kmemleak() {
 	cat /sys/kernel/debug/kmemleak >/dev/console
 }
 
-mount -t proc none /proc
-mount -t devtmpfs none /dev
+# First, as UML's name for it is in the host's /proc
 # shellcheck source=/dev/null
 . "$job"
+mount -t proc none /proc
+mount -t devtmpfs none /dev
 seed_random || broken "the random number generator takes no seed"
 job_verdict=$(channel "$job_verdict")
 [ -z "$job_output" ] || job_output=$(channel "$job_output")

@@ -20,6 +20,17 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, Stdio};
 use std::time::Duration;
 
+/// The same bytes on every machine (Documentation/kbuild/reproducible-builds.rst);
+/// the random numbers of virtual time begin with uname(2)'s strings. An empty
+/// LOCALVERSION keeps git out.
+const REPRODUCIBLE: [&str; 5] = [
+    "LOCALVERSION=",
+    "KBUILD_BUILD_USER=regress",
+    "KBUILD_BUILD_HOST=regress",
+    "KBUILD_BUILD_VERSION=1",
+    "KBUILD_BUILD_TIMESTAMP=1970-01-01",
+];
+
 /// What a kernel is built for; UML's labs share one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Target {
@@ -196,13 +207,7 @@ impl<'a> Builder<'a> {
             .arg(format!("O=objects-{}", self.label(target)))
             .arg(format!("ARCH={arch}"))
             .arg(format!("-j{cpus}"))
-            // The same bytes on every machine; an empty LOCALVERSION keeps git out.
-            .args([
-                "LOCALVERSION=",
-                "KBUILD_BUILD_USER=regress",
-                "KBUILD_BUILD_HOST=regress",
-            ])
-            .arg("KBUILD_BUILD_TIMESTAMP=1970-01-01");
+            .args(REPRODUCIBLE);
         command.args(make_options(self.project));
         command
             .env_remove("KDIR")
@@ -296,7 +301,8 @@ impl<'a> Builder<'a> {
 pub fn store(project: &Project, commit: &str, label: &str, config: &str) -> Result<PathBuf> {
     let compiler = compiler(project)?;
     let mut hasher = DefaultHasher::new();
-    (config, compiler, &project.arch, project.llvm).hash(&mut hasher);
+    let asked = (config, compiler, &project.arch, project.llvm, REPRODUCIBLE);
+    asked.hash(&mut hasher);
     let name = format!("{commit:.16}-{label}-{:016x}", hasher.finish());
     Ok(project.build.join("kernels").join(name))
 }

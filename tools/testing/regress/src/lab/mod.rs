@@ -259,7 +259,7 @@ impl Job {
         for file in [self.console(), self.output(), self.verdict()] {
             fs::write(&file, "").with_context(|| format!("cannot write {}", file.display()))?;
         }
-        let job = dir.join("job");
+        let job = self.file();
         fs::write(&job, self.job_file(channels))
             .with_context(|| format!("cannot write {}", job.display()))
     }
@@ -297,13 +297,22 @@ impl Job {
         .join("\n")
     }
 
-    /// The kernel parameters of both labs.
-    pub fn parameters(&self) -> Vec<String> {
-        let path = |name: &str, path: PathBuf| format!("{name}=\"{}\"", path.display());
+    fn init(&self) -> PathBuf {
+        self.guest.join("init.sh")
+    }
+
+    fn file(&self) -> PathBuf {
+        self.dir.join("job")
+    }
+
+    /// The kernel parameters of both labs, and what PID 1 and the job's file are
+    /// called there.
+    fn parameters(&self, init: &Path, file: &Path) -> Vec<String> {
+        let path = |name: &str, path: &Path| format!("{name}=\"{}\"", path.display());
         vec![
             "ro".into(),
-            path("init", self.guest.join("init.sh")),
-            path("job", self.dir.join("job")),
+            path("init", init),
+            path("job", file),
             "oops=panic".into(),
             "random.trust_cpu=on".into(),
         ]

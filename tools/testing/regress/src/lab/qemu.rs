@@ -127,7 +127,7 @@ pub fn interactive(job: &Job) -> Result<Command> {
 fn base(job: &Job) -> Command {
     let mut command = Command::new("qemu-system-x86_64");
     accelerate(&mut command, job.accel);
-    let mut parameters = job.parameters();
+    let mut parameters = job.parameters(&job.init(), &job.file());
     parameters.extend(
         [
             "root=root",
@@ -166,10 +166,7 @@ fn base(job: &Job) -> Command {
         .args(["-device", "virtio-9p-device,fsdev=root,mount_tag=root"])
         .args(["-device", "virtio-serial-device,max_ports=4"])
         .arg("-chardev")
-        .arg(format!(
-            "file,id=verdict,path={}",
-            escape(&job.dir.join("verdict"))
-        ))
+        .arg(format!("file,id=verdict,path={}", escape(&job.verdict())))
         .args(["-device", "virtserialport,chardev=verdict,nr=2"]);
     command
 }

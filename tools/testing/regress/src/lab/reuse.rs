@@ -21,7 +21,7 @@ impl Job {
     fn key(&self) -> String {
         let mut files = vec![
             self.kernel.clone(),
-            self.guest.join("init.sh"),
+            self.init(),
             std::env::current_exe().unwrap_or_default(),
         ];
         files.extend(self.tools.iter().filter_map(|tool| find(tool)));

@@ -7,7 +7,7 @@ use anyhow::{Context, Result};
 use std::fs::{File, OpenOptions};
 use std::os::fd::{AsRawFd, RawFd};
 use std::os::unix::process::CommandExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 /// MiB of memory; only what the guest touches is used.
@@ -17,11 +17,17 @@ const MEMORY: u32 = 768;
 const EPOCH: u64 = 1_577_836_800_000_000_000;
 
 /// The channels' numbers, always the same: they are part of the kernel's command
-/// line, which its random number generator takes as entropy. Far above those
-/// that this process has in use.
+/// line, which its random number generator takes as entropy. So base and patched
+/// have the same numbers, in any folder. Far above those that this process has
+/// in use.
 const CONSOLE: RawFd = 200;
 const OUTPUT: RawFd = 201;
 const VERDICT: RawFd = 202;
+
+/// PID 1 and the job's file, for the same reason: until the guest mounts its own
+/// /proc it sees the host's, where /proc/self is this program.
+const INIT: RawFd = 203;
+const JOB: RawFd = 204;
 
 /// The command that boots `job`. Console, output and verdict go to files, for a
 /// pipe that fills up would make virtual time depend on its reader.
@@ -49,7 +55,8 @@ pub fn interactive(job: &Job) -> Result<Command> {
 
 fn base(job: &Job, cpu: usize) -> Result<Command> {
     let console = append(&job.console())?;
-    let verdict = append(&job.dir.join("verdict"))?;
+    let verdict = append(&job.verdict())?;
+    let own = |number: RawFd| PathBuf::from(format!("/proc/self/fd/{number}"));
     let mut command = Command::new(&job.kernel);
     command
         .arg(format!("mem={MEMORY}M"))
@@ -61,7 +68,7 @@ fn base(job: &Job, cpu: usize) -> Result<Command> {
         .arg("umid=uml")
         // Where the host can't, UML traces its processes: slower.
         .arg("seccomp=auto")
-        .args(job.parameters())
+        .args(job.parameters(&own(INIT), &own(JOB)))
         .stdout(console.try_clone()?)
         .stderr(console.try_clone()?);
     if job.lab == Lab::Uml {
@@ -73,6 +80,8 @@ fn base(job: &Job, cpu: usize) -> Result<Command> {
     place_memory(&mut command, &job.dir);
     inherit(&mut command, console, CONSOLE);
     inherit(&mut command, verdict, VERDICT);
+    inherit(&mut command, open(&job.init())?, INIT);
+    inherit(&mut command, open(&job.file())?, JOB);
     affinity::pin(&mut command, cpu);
     no_core(&mut command);
     Ok(command)
@@ -93,6 +102,10 @@ fn place_memory(command: &mut Command, dir: &Path) {
 fn append(path: &Path) -> Result<File> {
     let file = OpenOptions::new().append(true).create(true).open(path);
     file.with_context(|| format!("cannot write {}", path.display()))
+}
+
+fn open(path: &Path) -> Result<File> {
+    File::open(path).with_context(|| format!("cannot read {}", path.display()))
 }
 
 /// Gives `file` to the program as `number`.
