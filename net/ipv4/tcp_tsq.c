@@ -16,7 +16,9 @@
  *    Should it starve again with that time, then the time grows by an eighth
  *    in each RTT, as wmem counts more than what is on the wire.
  *
- *  - What was never needed in TCP_TSQ_WINDOW_US is slack, and given back.
+ *  - What was never needed in TCP_TSQ_WINDOW_US is slack, and given back. So is
+ *    what a queue on the path lasts longer than completions are late: with many
+ *    flows the others keep the device busy while one waits.
  */
 
 #include <linux/minmax.h>
@@ -29,6 +31,23 @@
 #define TCP_TSQ_MAX_US		(USEC_PER_SEC / 2)
 #define TCP_TSQ_WINDOW_US	(250 * USEC_PER_MSEC)
 
+/* What was never needed in a window is given back */
+static u32 tcp_tsq_slack(struct tcp_tsq *tsq, u32 time_us, u32 now_us,
+			 u32 slack_us)
+{
+	tsq->slack_us = min(tsq->slack_us, slack_us);
+	if (now_us - tsq->window_us < TCP_TSQ_WINDOW_US)
+		return time_us;
+
+	slack_us = tsq->slack_us;
+	tsq->slack_us = U32_MAX;
+	tsq->window_us = now_us;
+	if (slack_us <= time_us / 8)
+		return time_us;
+	time_us -= min(slack_us, time_us);
+	return time_us > TCP_TSQ_MIN_US ? time_us : 0;
+}
+
 static u32 tcp_tsq_starved(struct tcp_tsq *tsq, u32 time_us,
 			   const struct tcp_tsq_sample *s)
 {
@@ -36,11 +55,18 @@ static u32 tcp_tsq_starved(struct tcp_tsq *tsq, u32 time_us,
 	u32 last_us = tsq->late_us;
 
 	tsq->late_us = late_us;
-	tsq->slack_us = 0;
 	if (!last_us)
 		tsq->grown_us = s->now_us;
 
 	late_us = min3(late_us, last_us, TCP_TSQ_MAX_US / TCP_TSQ_MAX_FACTOR);
+	/* A queue that lasts longer than completions are late: others keep the
+	 * device busy while this socket waits.
+	 */
+	if (s->queue_us >= late_us)
+		return tcp_tsq_slack(tsq, time_us, s->now_us,
+				     s->queue_us - late_us);
+
+	tsq->slack_us = 0;
 	if (late_us <= TCP_TSQ_MIN_US || s->capped)
 		return time_us;
 	/* The RTT knows of what was sent two RTTs ago */
@@ -52,24 +78,6 @@ static u32 tcp_tsq_starved(struct tcp_tsq *tsq, u32 time_us,
 		return late_us;
 	return max(time_us, min(time_us + late_us / 8,
 				late_us * TCP_TSQ_MAX_FACTOR));
-}
-
-static u32 tcp_tsq_slack(struct tcp_tsq *tsq, u32 time_us,
-			 const struct tcp_tsq_sample *s)
-{
-	u32 slack_us;
-
-	tsq->slack_us = min(tsq->slack_us, s->left_us);
-	if (s->now_us - tsq->window_us < TCP_TSQ_WINDOW_US)
-		return time_us;
-
-	slack_us = tsq->slack_us;
-	tsq->slack_us = U32_MAX;
-	tsq->window_us = s->now_us;
-	if (slack_us <= time_us / 8)
-		return time_us;
-	time_us -= min(slack_us, time_us);
-	return time_us > TCP_TSQ_MIN_US ? time_us : 0;
 }
 
 /**
@@ -88,5 +96,5 @@ u32 tcp_tsq_update(struct tcp_tsq *tsq, u32 time_us,
 {
 	if (!s->left_us)
 		return tcp_tsq_starved(tsq, time_us, s);
-	return time_us ? tcp_tsq_slack(tsq, time_us, s) : 0;
+	return time_us ? tcp_tsq_slack(tsq, time_us, s->now_us, s->left_us) : 0;
 }

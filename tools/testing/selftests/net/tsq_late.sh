@@ -32,6 +32,8 @@ ALL_TESTS="
 	paced
 	bottleneck
 	stall
+	changes
+	paths
 "
 
 SND4=192.0.2.1
@@ -46,8 +48,12 @@ WARM_UP=${WARM_UP:-0.8}
 MEASURE=${MEASURE:-0.3}
 # How late completions are, in us
 DELAYS=${DELAYS:-10 50 250 500 1000 1500 2000 3000 4000 8000}
+# Other paths' RTTs, in us
+PATHS=${PATHS:-100 1000 20000}
 # One that starves a limit of 1 ms
 LATE=${LATE:-2000}
+# What a path of 20 ms takes, and its truesize
+BUFFER=67108864
 PORT=5201
 NETDEVSIM_ID=$((512 + RANDOM % 256))
 
@@ -122,8 +128,8 @@ link_setup()
 	set_up "$rcv" to_snd "$RCV4"
 	set_lateness "$snd" to_rcv "$usecs" && set_lateness "$rcv" to_snd 10
 	check_err $? "netdevsim can't complete late"
-	ip netns exec "$rcv" sysctl -qw net.ipv4.tcp_rmem="4096 131072 16777216"
-	ip netns exec "$snd" sysctl -qw net.ipv4.tcp_wmem="4096 131072 16777216"
+	ip netns exec "$rcv" sysctl -qw net.ipv4.tcp_rmem="4096 131072 $BUFFER"
+	ip netns exec "$snd" sysctl -qw net.ipv4.tcp_wmem="4096 131072 $BUFFER"
 	tc -n "$rcv" qdisc replace dev to_snd root netem \
 		delay "${rtt}us" limit 100000
 	slowwait 5 ping_works >/dev/null
@@ -314,8 +320,8 @@ many_flows()
 	local flows usecs
 
 	RET=0
-	for flows in 2 8 64; do
-		for usecs in 10 "$LATE"; do
+	for usecs in 10 "$LATE"; do
+		for flows in 2 8 64; do
 			in_defer_scope many_flows_run "$flows" "$usecs"
 		done
 	done
@@ -419,6 +425,60 @@ stall()
 	log_info "stall: $rate Mbit/s"
 	log_info "stall-rtt: $rtt us"
 	log_test "Stall of 50 ms"
+}
+
+# Completions that become late, and come in time again
+changes()
+{
+	local in_time
+
+	RET=0
+	link_setup 10 || return
+	flow_start
+	flow_measure
+	in_time=$rtt
+	set_lateness "$snd" to_rcv 4000
+	sleep "$(awk "BEGIN { print 3 * $RTT / 1e6 }")"
+	flow_measure
+	log_info "changes-late: $rate Mbit/s"
+	set_lateness "$snd" to_rcv 10
+	sleep "$(awk "BEGIN { print 3 * $RTT / 1e6 }")"
+	flow_measure
+	log_info "changes-in-time: $rate Mbit/s"
+	sleep 0.7
+	flow_measure
+	log_info "changes-in-time-rtt: $rtt us"
+	# cwnd stays as large as it has grown
+	is "$rtt <= 1.1 * $in_time"
+	check_err $? "RTT of $rtt us, 1 s after completions are in time again"
+	log_test "Lateness that changes"
+}
+
+# Other paths than of 5 ms
+one_path_flow()
+{
+	one_flow "$1" "$2"
+	log_info "path-$2us@$1: $rate Mbit/s"
+	if (($1 <= 1000)); then
+		log_info "path-$2us-in-time-rtt@$1: $rtt us"
+	else
+		log_info "path-$2us-late-rtt@$1: $rtt us"
+	fi
+}
+
+paths()
+{
+	local WARM_UP=$WARM_UP
+	local rtt_us usecs
+
+	for rtt_us in $PATHS; do
+		RET=0
+		((rtt_us < 20000)) || WARM_UP=2
+		for usecs in $DELAYS; do
+			in_defer_scope one_path_flow "$usecs" "$rtt_us"
+		done
+		log_test "Late completions, path of $rtt_us us"
+	done
 }
 
 ##############################################################################

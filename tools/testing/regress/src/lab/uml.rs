@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 /// MiB of memory; only what the guest touches is used.
-const MEMORY: u32 = 768;
+const MEMORY: u32 = 1536;
 
 /// Wall clock of a guest in virtual time, in ns since 1970: always the same day.
 const EPOCH: u64 = 1_577_836_800_000_000_000;
