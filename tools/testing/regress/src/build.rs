@@ -10,6 +10,7 @@ use crate::cli::{BuildArgs, KernelChoice, LabChoice};
 use crate::lock;
 use crate::process::{self, Group};
 use crate::project::Project;
+use crate::rust::Rust;
 use crate::tree::{self, Assembled, Kernel};
 use crate::ui;
 use anyhow::{bail, Context, Result};
@@ -70,6 +71,7 @@ pub struct Builder<'a> {
     assembled: &'a Assembled,
     /// With the debug profile: lockdep, KASAN, kmemleak.
     debug: bool,
+    rust: Rust,
 }
 
 /// `regress build`.
@@ -91,6 +93,7 @@ impl<'a> Builder<'a> {
             project,
             assembled,
             debug,
+            rust: Rust::look(project),
         }
     }
 
@@ -110,7 +113,12 @@ impl<'a> Builder<'a> {
 
     fn image(&self, kernel: &Kernel, target: Target) -> Result<Image> {
         let config = self.config(target)?;
-        let store = store(self.project, &kernel.commit, &self.label(target), &config)?;
+        let mut asked = config.clone();
+        if asks_for_rust(&config) {
+            self.rust.check()?;
+            asked += &self.rust.describe();
+        }
+        let store = store(self.project, &kernel.commit, &self.label(target), &asked)?;
         let path = store.join(self.file(target));
         let what = format!("{} kernel for {}", kernel.name, self.label(target));
         if path.is_file() {
@@ -172,6 +180,8 @@ impl<'a> Builder<'a> {
         let mut names = vec!["common".to_string(), lab.clone()];
         if self.debug {
             names.extend(["debug".to_string(), format!("debug-{lab}")]);
+            let compiler = compiler_name(self.project);
+            names.push(format!("debug-{compiler}"));
         }
         let mut text = String::new();
         for name in names {
@@ -183,7 +193,7 @@ impl<'a> Builder<'a> {
                     self.project.arch,
                     path.display()
                 ),
-                // A lab need not have a debug profile of its own.
+                // A lab, a compiler need not have a debug profile of its own.
                 Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
                 Err(error) => {
                     return Err(error).with_context(|| format!("cannot read {}", path.display()))
@@ -208,7 +218,8 @@ impl<'a> Builder<'a> {
             .arg(format!("ARCH={arch}"))
             .arg(format!("-j{cpus}"))
             .args(REPRODUCIBLE);
-        command.args(make_options(self.project));
+        command.args(make_options(self.project, &self.rust));
+        self.rust.set_environment(&mut command);
         command
             .env_remove("KDIR")
             .env_remove("O")
@@ -234,15 +245,36 @@ impl<'a> Builder<'a> {
         let got = fs::read_to_string(objects.join(".config")).context("make wrote no .config")?;
         let lost = lost_options(config, &got);
         if !lost.is_empty() {
+            let rust = if lost.iter().any(|option| asks_for_rust(option)) {
+                self.no_rust(target)
+            } else {
+                String::new()
+            };
             bail!(
                 "the configuration for {} lacks what its fragments in {} ask for; a dependency is \
-                 not met or the option is gone from this kernel:\n    {}",
+                 not met or the option is gone from this kernel:\n    {}{rust}",
                 self.label(target),
                 self.project.harness().join("configs").display(),
                 lost.join("\n    ")
             );
         }
         Ok(())
+    }
+
+    /// What the kernel itself says about the Rust toolchain.
+    fn no_rust(&self, target: Target) -> String {
+        let log = self.project.log("rustavailable");
+        let mut command = self.command(target);
+        let asked = process::status_logged(command.arg("rustavailable"), &log);
+        let said = match asked {
+            Ok(_) => process::tail(&log, 20),
+            Err(error) => format!("{error:#}"),
+        };
+        format!(
+            "\nRust: {}\n`make rustavailable` says ({}):\n{said}",
+            self.rust.describe(),
+            log.display()
+        )
     }
 
     /// Builds with the number of objects as progress.
@@ -331,10 +363,19 @@ pub fn keep(files: &[(PathBuf, &str)], store: &Path) -> Result<()> {
     })
 }
 
-/// What LLVM=1, V=1 and ccache mean for make.
-pub fn make_options(project: &Project) -> Vec<String> {
-    let mut options = Vec::new();
-    let compiler = if project.llvm { "clang" } else { "gcc" };
+/// True if a configuration asks for Rust.
+fn asks_for_rust(config: &str) -> bool {
+    config
+        .lines()
+        .rev()
+        .find_map(|line| line.strip_prefix("CONFIG_RUST="))
+        .is_some_and(|value| value.starts_with('y'))
+}
+
+/// What LLVM=1, V=1, ccache and the Rust toolchain mean for make.
+pub fn make_options(project: &Project, rust: &Rust) -> Vec<String> {
+    let mut options = rust.make_options();
+    let compiler = compiler_name(project);
     if project.llvm {
         options.push("LLVM=1".to_string());
     }
@@ -356,9 +397,17 @@ fn check_path(build: &Path) -> Result<()> {
     Ok(())
 }
 
+fn compiler_name(project: &Project) -> &'static str {
+    if project.llvm {
+        "clang"
+    } else {
+        "gcc"
+    }
+}
+
 /// The compiler's name and version, part of a kernel's identity.
 pub fn compiler(project: &Project) -> Result<String> {
-    let name = if project.llvm { "clang" } else { "gcc" };
+    let name = compiler_name(project);
     let version = process::output(Command::new(name).arg("--version")).with_context(|| {
         format!("{name} is needed to build a kernel; `regress setup` installs it")
     })?;
@@ -408,7 +457,8 @@ fn progress(log: &[u8]) -> String {
     let log = String::from_utf8_lossy(log);
     let objects: Vec<&str> = log
         .lines()
-        .filter_map(|line| line.trim().strip_prefix("CC "))
+        .map(str::trim)
+        .filter_map(|line| line.strip_prefix("CC ").or(line.strip_prefix("RUSTC ")))
         .collect();
     let last = objects.last().map_or("", |object| object.trim());
     format!("{} objects, {last}", objects.len())
@@ -459,6 +509,15 @@ mod tests {
             progress(b"  CC      a.o\n  AR  b.a\n  CC      net/c.o\n"),
             "2 objects, net/c.o"
         );
+        assert_eq!(progress(b"  RUSTC L a.o\n"), "1 objects, L a.o");
+    }
+
+    #[test]
+    fn the_last_word_on_rust_counts() {
+        assert!(asks_for_rust("CONFIG_A=y\nCONFIG_RUST=y\n"));
+        assert!(asks_for_rust("CONFIG_RUST=y (it is not set)"));
+        assert!(!asks_for_rust("CONFIG_RUST=y\nCONFIG_RUST=n\n"));
+        assert!(!asks_for_rust("CONFIG_RUST_OVERFLOW_CHECKS=y\n"));
     }
 
     #[test]

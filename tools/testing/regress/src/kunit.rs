@@ -13,6 +13,7 @@ use crate::lock;
 use crate::process::{self, Group};
 use crate::project::Project;
 use crate::run::cases_dir;
+use crate::rust::Rust;
 use crate::tree::{self, Assembled, Kernel};
 use crate::ui;
 use anyhow::{bail, Context, Result};
@@ -175,11 +176,12 @@ struct Suites<'a> {
 
 impl Suites<'_> {
     fn run(&self) -> Result<Vec<Test>> {
+        let rust = Rust::look(self.project);
         let source = Builder::new(self.project, self.assembled, false).source();
         let label = format!("{} on {}", self.wanted.label(), self.kernel.name);
         let _lock = lock::acquire(&self.project.build)?;
         self.assembled.checkout(&self.kernel.commit, &source)?;
-        let linux = self.build(&source)?;
+        let linux = self.build(&source, &rust)?;
         let step = ui::Step::start(format!("KUnit: {label}"));
         let console = self.log("run");
         self.boot(&linux, &console)?;
@@ -205,13 +207,13 @@ impl Suites<'_> {
     }
 
     /// The kernel with the suites built in; an unchanged one is not built again.
-    fn build(&self, source: &Path) -> Result<PathBuf> {
+    fn build(&self, source: &Path, rust: &Rust) -> Result<PathBuf> {
         let folder = build::safe(&self.wanted.label());
         let store = build::store(
             self.project,
             &self.kernel.commit,
             &format!("kunit-{folder}"),
-            "",
+            &rust.describe(),
         )?;
         let linux = store.join("linux");
         let what = format!(
@@ -236,12 +238,15 @@ impl Suites<'_> {
             )
             .arg(format!("--build_dir=objects-kunit-{folder}"))
             .args(
-                build::make_options(self.project)
+                build::make_options(self.project, rust)
                     .iter()
                     .map(|option| format!("--make_options={option}")),
             );
-        process::run_logged(&mut python, &self.log("build"))
-            .with_context(|| format!("the {what} does not build"))?;
+        rust.set_environment(&mut python);
+        process::run_logged(&mut python, &self.log("build")).with_context(|| {
+            let missing = rust.check().err().map(|error| format!(" ({error})"));
+            format!("the {what} does not build{}", missing.unwrap_or_default())
+        })?;
         build::keep(
             &[
                 (objects.join("linux"), "linux"),

@@ -30,6 +30,7 @@ mod readme;
 mod refresh;
 mod results;
 mod run;
+mod rust;
 mod selftest;
 mod series;
 mod setup;
