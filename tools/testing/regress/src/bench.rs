@@ -122,6 +122,7 @@ impl<'a> Bench<'a> {
             cwd: folder.to_path_buf(),
             env: Vec::new(),
             tools: Vec::new(),
+            parameters: Vec::new(),
             keep: vec![self.tests.clone()],
             timeout: Duration::from_secs(300),
             dir: self.project.build.join("runs").join(dir),

@@ -36,6 +36,7 @@ pub fn command(project: &Project, args: &BootArgs) -> Result<ExitCode> {
     };
     let dir = format!("boot/{}-{}", std::process::id(), safe(&image.kernel.name));
     let mut job = bench.selftest_job(lab, image, "net/lib.sh", &[], Path::new(&dir));
+    job.parameters = args.parameters.clone();
     job.timeout = args.timeout.map_or(YEAR, Duration::from_secs);
     bench.set_accel(std::iter::once(&mut job))?;
     let ran = if args.command.is_empty() {

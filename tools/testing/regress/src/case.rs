@@ -98,7 +98,11 @@ pub struct Run {
     /// Programs that the guest must have.
     #[serde(default)]
     pub tools: Vec<String>,
-    /// Text of the panic that base must show.
+    /// Parameters for the kernel, beside the lab's own.
+    #[serde(default)]
+    parameters: Vec<Spanned<String>>,
+    /// Text that base's console must show when its kernel dies: by a panic, an
+    /// oops, or an exit before the verdict.
     #[serde(default)]
     pub base_panics: Option<String>,
 }
@@ -110,6 +114,11 @@ fn default_timeout() -> u64 {
 impl Run {
     pub fn timeout(&self) -> Duration {
         Duration::from_secs(self.timeout)
+    }
+
+    pub fn parameters(&self) -> Vec<String> {
+        let all = self.parameters.iter();
+        all.map(|parameter| parameter.get_ref().clone()).collect()
     }
 
     /// Name of the figure that is the selftest's exit status.
@@ -244,6 +253,10 @@ impl Case {
         for run in &self.runs {
             let selftest = &run.selftest;
             check_selftest(selftest)?;
+            for parameter in &run.parameters {
+                check_parameter(parameter.get_ref())
+                    .map_err(|message| (parameter.span().start, message))?;
+            }
             labs.insert(run.lab);
             if !names.insert((run.lab, run.figure_name())) {
                 let message = format!(
@@ -286,6 +299,42 @@ impl Case {
         }
         Ok(())
     }
+}
+
+/// One kernel parameter: a word, and none that the labs need for themselves.
+pub fn check_parameter(parameter: &str) -> Result<(), String> {
+    const OWN: [&str; 11] = [
+        "console",
+        "init",
+        "job",
+        "mem",
+        "ro",
+        "root",
+        "rootflags",
+        "rootfstype",
+        "rw",
+        "uml_dir",
+        "umid",
+    ];
+    const OWN_PREFIXES: [&str; 3] = ["con", "time_travel", "rdinit"];
+    let is_word = |letter: char| letter.is_ascii_graphic() && letter != '"';
+    if !parameter.starts_with(|letter: char| letter.is_ascii_alphanumeric())
+        || !parameter.chars().all(is_word)
+    {
+        return Err(format!(
+            "`{parameter}` is no kernel parameter: one word, NAME or NAME=VALUE, without quotes"
+        ));
+    }
+    // The kernel takes both for the same.
+    let name = parameter
+        .split('=')
+        .next()
+        .unwrap_or_default()
+        .replace('-', "_");
+    if OWN.contains(&name.as_str()) || OWN_PREFIXES.iter().any(|prefix| name.starts_with(prefix)) {
+        return Err(format!("the parameter `{name}` is set by the lab"));
+    }
+    Ok(())
 }
 
 fn check_selftest(selftest: &Spanned<String>) -> Result<(), (usize, String)> {
@@ -428,6 +477,31 @@ mod tests {
             fails("[[run]]\nselftest = \"../a_b.sh\"\n").contains("x.toml:10: `../a_b.sh` must be")
         );
         assert!(fails("lab = \"vax\"\n").contains("x.toml:9: unknown variant `vax`"));
+    }
+
+    #[test]
+    fn parameters_are_words_that_the_labs_leave_free() {
+        let case = read("parameters = [\"a.b=1\", \"quiet\"]\n").unwrap();
+        assert_eq!(case.runs[0].parameters(), ["a.b=1", "quiet"]);
+        for parameter in ["", "a b", "--", "a=\\\"b\\\"", "=1", "a=\\n"] {
+            let error = fails(&format!("parameters = [\"x\",\n\"{parameter}\"]\n"));
+            assert!(error.contains("x.toml:10: "), "{parameter}: {error}");
+            assert!(
+                error.contains("is no kernel parameter"),
+                "{parameter}: {error}"
+            );
+        }
+        for parameter in [
+            "init=/bin/sh",
+            "con1=fd:1",
+            "time-travel",
+            "uml-dir=/",
+            "root=/dev/x",
+        ] {
+            let error = check_parameter(parameter).unwrap_err();
+            assert!(error.contains("is set by the lab"), "{parameter}: {error}");
+        }
+        assert_eq!(check_parameter("mvpp2.queue_mode=1"), Ok(()));
     }
 
     #[test]

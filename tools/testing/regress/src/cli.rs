@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 //! The command line: what each command takes, and where it goes.
 
+use crate::case;
 use crate::project::Project;
 use anyhow::{Context, Result};
 use clap::{Args, Parser, Subcommand, ValueEnum};
@@ -247,12 +248,19 @@ pub struct BootArgs {
     /// program sleeps, so a loop that never sleeps never ends
     #[arg(long)]
     pub virtual_time: bool,
+    /// A parameter for the kernel, beside the lab's own; may be repeated
+    #[arg(long = "parameter", value_name = "PARAMETER", value_parser = parameter)]
+    pub parameters: Vec<String>,
     /// Give up after this much wall time, in seconds [default: never]
     #[arg(long, value_name = "SECONDS")]
     pub timeout: Option<u64>,
     /// Command to run instead of a shell
     #[arg(last = true, value_name = "COMMAND")]
     pub command: Vec<String>,
+}
+
+fn parameter(text: &str) -> Result<String, String> {
+    case::check_parameter(text).map(|()| text.to_string())
 }
 
 #[derive(Args)]
@@ -399,6 +407,27 @@ mod tests {
                 "O=x"
             ]
         );
+    }
+
+    #[test]
+    fn boot_takes_parameters() {
+        let read = |parameter: &str| {
+            let words = [
+                "regress",
+                "boot",
+                "--parameter",
+                "a=1",
+                "--parameter",
+                parameter,
+            ];
+            Cli::try_parse_from(words).map(|cli| match cli.command {
+                Command::Boot(args) => args.parameters,
+                _ => unreachable!("it says boot"),
+            })
+        };
+        assert_eq!(read("b").unwrap(), ["a=1", "b"]);
+        let error = read("init=/x").err().unwrap().to_string();
+        assert!(error.contains("is set by the lab"), "{error}");
     }
 
     #[test]

@@ -361,6 +361,28 @@ mod tests {
         );
     }
 
+    #[test]
+    fn a_kernel_that_is_gone_without_a_panic_may_be_expected() {
+        let died = || Ending::EarlyExit("signal: 11 (SIGSEGV)".into());
+        let run = |case: &Case| {
+            let patched = (Ending::Exit(0), "INFO: f: 10 s");
+            verdicts(case, (died(), ""), patched)
+        };
+        let expected = case("base_panics = \"foo_bar\"", FAULT);
+        assert_eq!(run(&expected), "fixed, fixed");
+        assert_eq!(
+            verdicts(&expected, (died(), ""), (died(), "")),
+            "error, error"
+        );
+        assert_eq!(run(&case_with_other_panic()), "error, error");
+        assert_eq!(run(&case("", FAULT)), "error, error");
+        let hang = (Ending::Hang(Duration::ZERO), "");
+        assert_eq!(
+            verdicts(&expected, hang, (Ending::Exit(0), "INFO: f: 10 s")),
+            "error, error"
+        );
+    }
+
     fn case_with_other_panic() -> Case {
         case("base_panics = \"somewhere_else\"", FAULT)
     }

@@ -13,6 +13,7 @@ use crate::lab::{Job, Ran};
 use crate::project::Project;
 use crate::results::{write_atomic, CaseResult, Host, Results, VERSION};
 use crate::tree::{self, Kernel};
+use crate::ui;
 use anyhow::{bail, Context, Result};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -105,6 +106,9 @@ fn run(project: &Project, cases: &[Case], args: &RunArgs, times: &mut Times) -> 
     if runs.is_empty() {
         bail!("no case has a run in this lab");
     }
+    for case in cases.iter().filter(|case| !has_run(case, &runs)) {
+        ui::note(&format!("{} has no run in this lab", case.id));
+    }
     let assembled = times.measure("tree", || tree::kernels(project))?;
     let bench = Bench::new(project, &assembled)?;
     for (case, run) in &runs {
@@ -138,13 +142,19 @@ fn run(project: &Project, cases: &[Case], args: &RunArgs, times: &mut Times) -> 
         .collect();
     let ran = times.measure("guests", || pool::run_all(&jobs, args.fresh))?;
     let sides = sides(&guests, &ran)?;
-    let results = cases.iter().map(|case| judge_case(case, &sides)).collect();
+    let judged = cases.iter().filter(|case| has_run(case, &runs));
+    let results = judged.map(|case| judge_case(case, &sides)).collect();
     Ok(Results {
         version: VERSION,
         base: bench.version().to_string(),
         host: host(project, accel)?,
         cases: results,
     })
+}
+
+/// A case may have nothing but KUnit suites, or its runs in another lab.
+fn has_run(case: &Case, runs: &[(&Case, &Run)]) -> bool {
+    runs.iter().any(|(of, _)| of.id == case.id)
 }
 
 /// A revision is judged as the patched kernel is.
@@ -176,6 +186,7 @@ fn run_job(bench: &Bench, case: &Case, run: &Run, image: &Image) -> Job {
     Job {
         env: run.env.clone().into_iter().collect(),
         tools: run.tools.clone(),
+        parameters: run.parameters(),
         timeout: run.timeout(),
         ..job
     }

@@ -36,6 +36,7 @@ struct Script {
     args: Vec<String>,
     env: Vec<(String, String)>,
     tools: Vec<String>,
+    parameters: Vec<String>,
     timeout: Duration,
     lab: Lab,
     /// Base is to be run, too, and to give the same.
@@ -49,6 +50,7 @@ impl Script {
             args: Vec::new(),
             env: Vec::new(),
             tools: Vec::new(),
+            parameters: Vec::new(),
             timeout: Duration::from_secs(1800),
             lab,
             compared: false,
@@ -83,6 +85,7 @@ impl Script {
         Job {
             env: self.env.clone(),
             tools: self.tools.clone(),
+            parameters: self.parameters.clone(),
             timeout: self.timeout,
             ..job
         }
@@ -111,6 +114,7 @@ fn scripts(cases: &[Case], args: &SelftestArgs) -> Vec<Script> {
         args: run.args.clone(),
         env: run.env.clone().into_iter().collect(),
         tools: run.tools.clone(),
+        parameters: run.parameters(),
         timeout: run.timeout(),
         ..Script::named(run.selftest.get_ref(), run.lab)
     });

@@ -40,6 +40,8 @@ pub struct Job {
     pub env: Vec<(String, String)>,
     /// Programs that the guest must have.
     pub tools: Vec<String>,
+    /// Parameters for the kernel, beside the lab's own.
+    pub parameters: Vec<String>,
     /// Folders of the host that the guest's tmpfs mounts must not hide.
     pub keep: Vec<PathBuf>,
     /// Of wall time, boot included.
@@ -108,9 +110,13 @@ impl Ending {
         }
     }
 
-    /// True if the kernel itself failed.
+    /// True if the kernel itself failed. A UML that dies of a bad access may be
+    /// gone without a word.
     pub fn is_kernel_failure(&self) -> bool {
-        matches!(self, Ending::Panic(_) | Ending::Splat(..))
+        matches!(
+            self,
+            Ending::Panic(_) | Ending::Splat(..) | Ending::EarlyExit(_)
+        )
     }
 }
 
@@ -305,17 +311,19 @@ impl Job {
         self.dir.join("job")
     }
 
-    /// The kernel parameters of both labs, and what PID 1 and the job's file are
-    /// called there.
-    fn parameters(&self, init: &Path, file: &Path) -> Vec<String> {
+    /// The kernel parameters of both labs, with what PID 1 and the job's file are
+    /// called there, and the job's own.
+    fn kernel_parameters(&self, init: &Path, file: &Path) -> Vec<String> {
         let path = |name: &str, path: &Path| format!("{name}=\"{}\"", path.display());
-        vec![
+        let mut parameters = vec![
             "ro".into(),
             path("init", init),
             path("job", file),
             "oops=panic".into(),
             "random.trust_cpu=on".into(),
-        ]
+        ];
+        parameters.extend_from_slice(&self.parameters);
+        parameters
     }
 }
 

@@ -127,7 +127,7 @@ pub fn interactive(job: &Job) -> Result<Command> {
 fn base(job: &Job) -> Command {
     let mut command = Command::new("qemu-system-x86_64");
     accelerate(&mut command, job.accel);
-    let mut parameters = job.parameters(&job.init(), &job.file());
+    let mut parameters = job.kernel_parameters(&job.init(), &job.file());
     parameters.extend(
         [
             "root=root",

@@ -27,8 +27,9 @@ impl Job {
         files.extend(self.tools.iter().filter_map(|tool| find(tool)));
         let stamps: Vec<String> = files.iter().map(|file| stamp(file)).collect();
         format!(
-            "{}{}\n",
+            "{}{}\n{}\n",
             self.job_file(Channels::of(self.lab)),
+            self.parameters.join(" "),
             stamps.join("\n")
         )
     }
@@ -99,6 +100,7 @@ mod tests {
             cwd: "/".into(),
             env: Vec::new(),
             tools: vec!["sh".into()],
+            parameters: Vec::new(),
             keep: Vec::new(),
             timeout: Duration::from_secs(1),
             dir: dir.to_path_buf(),
@@ -135,6 +137,9 @@ mod tests {
         job.argv.push("again".into());
         assert!(job.reuse().unwrap().is_none(), "another command");
         job.argv.pop();
+        job.parameters.push("a=1".into());
+        assert!(job.reuse().unwrap().is_none(), "another parameter");
+        job.parameters.pop();
         fs::write(&job.kernel, "another").unwrap();
         assert!(job.reuse().unwrap().is_none(), "another kernel");
 

@@ -68,7 +68,7 @@ fn base(job: &Job, cpu: usize) -> Result<Command> {
         .arg("umid=uml")
         // Where the host can't, UML traces its processes: slower.
         .arg("seccomp=auto")
-        .args(job.parameters(&own(INIT), &own(JOB)))
+        .args(job.kernel_parameters(&own(INIT), &own(JOB)))
         .stdout(console.try_clone()?)
         .stderr(console.try_clone()?);
     if job.lab == Lab::Uml {
