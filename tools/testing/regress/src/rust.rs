@@ -235,8 +235,8 @@ fn own_bindgen(project: &Project) -> PathBuf {
     project.build.join("tools/bin/bindgen")
 }
 
-/// Builds bindgen where apt has none that is new enough. Unoptimised it is
-/// built four times as fast, and reading the kernel's headers takes it seconds.
+/// Builds bindgen where apt has none that is new enough. Unoptimised, for that
+/// takes a quarter of the time, and a kernel waits some seconds longer for it.
 pub fn install_bindgen(project: &Project) -> Result<()> {
     let tools = project.build.join("tools");
     let [major, minor, patch] = BINDGEN;
