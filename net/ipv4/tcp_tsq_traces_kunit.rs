@@ -8,8 +8,12 @@
 
 use kernel::prelude::*;
 
+// What module! would define for pr_err!
+const __LOG_PREFIX: &[u8] = b"tcp_tsq_traces\0";
+
 #[kunit_tests(tcp_tsq_traces)]
 mod tests {
+    use super::*;
     use kernel::bindings::{tcp_tsq, tcp_tsq_sample, tcp_tsq_update};
 
     /// Traces of each test.
@@ -302,7 +306,7 @@ mod tests {
     /// The first trace, by number, on which `property` does not hold.
     fn exception(property: fn(&mut Random) -> bool) -> Option<u32> {
         let number = (0..TRACES).find(|&number| !property(&mut Random::new(number)))?;
-        kernel::pr_err!("tcp_tsq_traces: not on trace {number}\n");
+        pr_err!("not on trace {number}\n");
         Some(number)
     }
 
