@@ -261,7 +261,7 @@ starved()
 	one_flow "$LATE" "$RTT"
 	log_info "starved: $rate Mbit/s"
 	log_info "starved-rtt: $rtt us"
-	is "$rate >= 0.85 * $RATE"
+	is "$rate >= 0.75 * $RATE"
 	check_err $? "$rate of $RATE Mbit/s with completions after $LATE us"
 	is "$rtt <= $RTT + $LATE + 1500"
 	check_err $? "RTT of $rtt us"
