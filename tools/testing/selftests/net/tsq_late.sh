@@ -186,7 +186,7 @@ stream_bytes()
 
 total_bytes()
 {
-	stream_bytes | awk '{ sum += $2 } END { printf "%d", sum }'
+	stream_bytes | awk '{ sum += $2 } END { printf "%.0f", sum }'
 }
 
 # Mean of the streams' smoothed RTTs, in us
@@ -261,7 +261,7 @@ starved()
 	one_flow "$LATE" "$RTT"
 	log_info "starved: $rate Mbit/s"
 	log_info "starved-rtt: $rtt us"
-	is "$rate >= 0.75 * $RATE"
+	is "$rate >= 0.7 * $RATE"
 	check_err $? "$rate of $RATE Mbit/s with completions after $LATE us"
 	is "$rtt <= $RTT + $LATE + 1500"
 	check_err $? "RTT of $rtt us"
@@ -317,6 +317,8 @@ jain()
 
 many_flows()
 {
+	# CUBIC takes its time to share a link
+	local WARM_UP=2 MEASURE=1
 	local flows usecs
 
 	RET=0
