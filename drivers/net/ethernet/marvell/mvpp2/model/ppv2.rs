@@ -1,0 +1,1225 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The packet processor itself: queues, interrupts, registers and the wire.
+//!
+//! Nothing in here knows of the kernel around it: time and memory are given.
+//! Time is in ns; [`Ppv2::next_alarm`] says when [`Ppv2::run`] is to be called.
+
+use super::{
+    bm::{Buffer, Order, Pool},
+    journal::{Journal, Misuse},
+    packet::{self, Sum},
+    regs::{self, Register, BANKS, FIRST_TXQ, POOLS, PORTS, RXQS, RXQS_PER_PORT, THREADS},
+    regs::{TXQS, TXQS_PER_PORT, WINDOW},
+    wire::{Flight, Wire},
+};
+use core::marker::PhantomData;
+use kernel::prelude::*;
+
+/// An alarm that is not set.
+pub(crate) const NEVER: u64 = u64::MAX;
+
+/// Interrupts of a port: one a thread, and the link's.
+pub(crate) const INTERRUPTS_PER_PORT: usize = 10;
+
+/// The clock that coalescing times are counted in.
+const CLOCK_HZ: u64 = 333_333_333;
+/// From a cause to its interrupt.
+const INTERRUPT_DELAY: u64 = 500;
+/// From a doorbell to the first frame.
+const DOORBELL_DELAY: u64 = 200;
+/// Frames are sent in batches that keep the wire busy for about so long: each
+/// one would cost a timer otherwise.
+const BATCH: u64 = 5000;
+
+const DESCRIPTOR: usize = 32;
+const MARVELL_HEADER: usize = 2;
+const FCS: usize = 4;
+/// Preamble, FCS and gap between frames.
+const FRAME_OVERHEAD: usize = 24;
+const MIN_FRAME: usize = 60;
+/// What a port can send at most.
+const MAX_FRAME: usize = 16384;
+const MAX_TXQ: usize = 2048;
+const BUFFER_HEADER: usize = 32;
+/// Bus addresses in descriptors have so many bits.
+const ADDRESS_MASK: u64 = (1 << 40) - 1;
+
+const RXQ_DISABLE: u32 = 1 << 31;
+const RX_POOL_SHIFT: u32 = 16;
+const RX_L4_GOOD: u32 = 1 << 22;
+/// The frame is scattered: buffers have headers.
+const RX_BUF_HDR: u32 = 1 << 31;
+/// There is an error, and it is "resource".
+const RX_RESOURCE_ERROR: u32 = 1 << 15 | 3 << 13;
+const BUF_HDR_LAST: u16 = 1 << 12;
+const TX_FIRST: u32 = 1 << 29;
+const TX_LAST: u32 = 1 << 28;
+const TXQ_DRAIN: u32 = 1 << 31;
+const COUNT_MASK: u32 = 0x3fff;
+
+/// Memory as the hardware sees it.
+pub(crate) trait Memory {
+    /// Reads from a bus address; an error if there is no memory.
+    fn read(&self, address: u64, to: &mut [u8]) -> Result;
+    /// Writes to a bus address; an error if there is no memory.
+    fn write(&mut self, address: u64, from: &[u8]) -> Result;
+    /// The physical address of a bus address that has memory.
+    fn physical(&self, address: u64) -> Option<u64>;
+}
+
+#[derive(Clone, Copy, Default)]
+struct RxQueue {
+    base: u64,
+    size: u32,
+    index: u32,
+    threshold: u32,
+    occupied: u32,
+    free: u32,
+    /// Frames have waited for as long as they may.
+    timed_out: bool,
+}
+
+impl RxQueue {
+    fn interrupts(&self) -> bool {
+        let threshold = (self.threshold & COUNT_MASK).max(1);
+
+        self.occupied != 0 && (self.timed_out || self.occupied >= threshold)
+    }
+}
+
+struct TxQueue {
+    base: u64,
+    size: u32,
+    put: u32,
+    get: u32,
+    pending: u32,
+    threshold: u32,
+    prefetch: u32,
+    /// What each thread has reserved and not used.
+    reserved: [u32; THREADS],
+    /// Sent descriptors that each thread has not seen.
+    sent: [u32; THREADS],
+    /// Which thread each descriptor came from.
+    owners: KVVec<u8>,
+}
+
+impl TxQueue {
+    fn new() -> Self {
+        Self {
+            base: 0,
+            size: 0,
+            put: 0,
+            get: 0,
+            pending: 0,
+            threshold: 0,
+            prefetch: 0,
+            reserved: [0; THREADS],
+            sent: [0; THREADS],
+            owners: KVVec::new(),
+        }
+    }
+
+    fn room(&self) -> u32 {
+        let reserved: u32 = self.reserved.iter().sum();
+
+        self.size
+            .saturating_sub(self.pending)
+            .saturating_sub(reserved)
+    }
+
+    fn interrupts(&self, thread: usize, timed_out: bool) -> bool {
+        let threshold = (self.threshold >> 16 & COUNT_MASK).max(1);
+        let sent = self.sent.get(thread).copied().unwrap_or(0);
+
+        sent != 0 && (timed_out || sent >= threshold)
+    }
+}
+
+#[derive(Clone, Copy, Default)]
+struct Thread {
+    rxq: usize,
+    txq: usize,
+    reserved: u32,
+    allocated: Buffer,
+    aggregated: u32,
+}
+
+#[derive(Clone, Copy, Default)]
+struct Group {
+    first: usize,
+    size: usize,
+}
+
+/// What happened at a port.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Counters {
+    /// Frames that were sent.
+    pub(crate) tx: u64,
+    /// Frames that were received, whole or scattered.
+    pub(crate) rx: u64,
+    /// Frames that were scattered over several buffers.
+    pub(crate) scatter: u64,
+    /// Frames that found no buffers.
+    pub(crate) no_buffer: u64,
+    /// Frames that found no descriptor.
+    pub(crate) full_queue: u64,
+    /// Frames that found the queue disabled.
+    pub(crate) disabled: u64,
+    /// Frames that were longer than the MAC's limit.
+    pub(crate) oversize: u64,
+    /// Frames with a wrong TCP or UDP checksum.
+    pub(crate) bad_checksum: u64,
+    /// Frames that the wire has lost on their way here.
+    pub(crate) lost: u64,
+}
+
+struct Port {
+    /// TX queues that the scheduler serves.
+    queues: u32,
+    next_queue: usize,
+    /// Threads that this port interrupts.
+    interrupt_enable: u32,
+    groups: [Group; 16],
+    /// Completions of a thread have waited for as long as they may.
+    timed_out: [bool; THREADS],
+    counters: Counters,
+    send_at: u64,
+    completion_at: u64,
+}
+
+impl Port {
+    fn new() -> Self {
+        Self {
+            queues: 0,
+            next_queue: 0,
+            interrupt_enable: 0,
+            groups: [Group::default(); 16],
+            timed_out: [false; THREADS],
+            counters: Counters::default(),
+            send_at: NEVER,
+            completion_at: NEVER,
+        }
+    }
+}
+
+/// What happened to the whole.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Totals {
+    /// Registers read.
+    pub(crate) reads: u64,
+    /// Registers written.
+    pub(crate) writes: u64,
+    /// Interrupts delivered.
+    pub(crate) interrupts: u64,
+}
+
+/// The packet processor.
+pub(crate) struct Ppv2<M: Memory, S: Sum> {
+    memory: M,
+    registers: KVVec<u32>,
+    banks: KVVec<KVVec<u32>>,
+    /// Registers of the MACs, which have no side effects.
+    pub(crate) macs: KVVec<u32>,
+    pools: KVVec<Pool>,
+    rxqs: KVVec<RxQueue>,
+    /// When frames have waited for long enough in each RX queue.
+    rx_alarms: KVVec<u64>,
+    txqs: KVVec<TxQueue>,
+    threads: [Thread; THREADS],
+    ports: [Port; PORTS],
+    group: u32,
+    /// Interrupt lines that are up, and those that were not delivered.
+    lines: u64,
+    raised: u64,
+    interrupt_at: u64,
+    /// No alarm is set to an earlier time.
+    next: u64,
+    frame: KVVec<u8>,
+    /// The wire between ports 0 and 1.
+    pub(crate) wire: Wire,
+    flights: [Flight; 2],
+    eager: bool,
+    totals: Totals,
+    /// What the driver did that it should not.
+    pub(crate) journal: Journal,
+    _sum: PhantomData<S>,
+}
+
+fn clocks_to_ns(clocks: u32) -> u64 {
+    u64::from(clocks) * 1_000_000_000 / CLOCK_HZ + 1
+}
+
+/// The port that a TX queue belongs to.
+fn port_of(txq: usize) -> Option<usize> {
+    let port = txq.checked_sub(FIRST_TXQ)? / TXQS_PER_PORT;
+
+    (port < PORTS).then_some(port)
+}
+
+/// What is at the other end of a port's wire.
+fn peer_of(port: usize) -> Option<usize> {
+    match port {
+        0 => Some(1),
+        1 => Some(0),
+        _ => None,
+    }
+}
+
+fn half(high: u32, shift: u32) -> u64 {
+    u64::from(high >> shift & 0xff) << 32
+}
+
+impl<M: Memory, S: Sum> Ppv2<M, S> {
+    /// A packet processor out of reset. If it is `eager`, buffers are used
+    /// again the moment they are released.
+    pub(crate) fn new(memory: M, eager: bool) -> Result<Self> {
+        let mut this = Self {
+            memory,
+            registers: KVVec::from_elem(0, THREADS * WINDOW / 4, GFP_KERNEL)?,
+            banks: KVVec::new(),
+            macs: KVVec::from_elem(0, 0xb000 / 4, GFP_KERNEL)?,
+            pools: KVVec::new(),
+            rxqs: KVVec::from_elem(RxQueue::default(), RXQS, GFP_KERNEL)?,
+            rx_alarms: KVVec::from_elem(NEVER, RXQS, GFP_KERNEL)?,
+            txqs: KVVec::new(),
+            threads: [Thread::default(); THREADS],
+            ports: core::array::from_fn(|_| Port::new()),
+            group: 0,
+            lines: 0,
+            raised: 0,
+            interrupt_at: NEVER,
+            next: NEVER,
+            frame: KVVec::from_elem(0, MAX_FRAME, GFP_KERNEL)?,
+            wire: Wire::default(),
+            flights: [Flight::new()?, Flight::new()?],
+            eager,
+            totals: Totals::default(),
+            journal: Journal::new()?,
+            _sum: PhantomData,
+        };
+
+        for bank in &BANKS {
+            let words = KVVec::from_elem(0, bank.words() * bank.entries, GFP_KERNEL)?;
+            this.banks.push(words, GFP_KERNEL)?;
+        }
+        for _ in 0..POOLS {
+            this.pools.push(Pool::new()?, GFP_KERNEL)?;
+        }
+        for txq in 0..TXQS {
+            let mut queue = TxQueue::new();
+            if port_of(txq).is_some() {
+                queue.owners = KVVec::from_elem(0, MAX_TXQ, GFP_KERNEL)?;
+            }
+            this.txqs.push(queue, GFP_KERNEL)?;
+        }
+        Ok(this)
+    }
+
+    /// What happened at a port so far.
+    pub(crate) fn counters(&self, port: usize) -> Counters {
+        self.ports
+            .get(port)
+            .map_or(Counters::default(), |p| p.counters)
+    }
+
+    /// What happened so far.
+    pub(crate) fn totals(&self) -> Totals {
+        self.totals
+    }
+
+    /// Free buffers of a pool, and their size.
+    pub(crate) fn pool(&self, pool: usize) -> (usize, u32) {
+        let count = self.pools.get(pool).map_or(0, Pool::count);
+
+        (count, self.shared(regs::POOL_BUF_SIZE + 4 * pool))
+    }
+
+    /// The longest frame that a port's MAC passes on, with FCS.
+    pub(crate) fn mac_limit(&self, port: usize) -> usize {
+        // Ports are wired to MACs in this order.
+        let Some(mac) = [0, 2, 3, 1].get(port) else {
+            return 0;
+        };
+        let base = 0x7e00 + 0x1000 * mac;
+        let word = |offset: usize| self.macs.get((base + offset) / 4).copied().unwrap_or(0);
+        let is_xlg = *mac == 0 && word(0x11c) >> 13 & 7 == 1;
+        let units = if is_xlg {
+            word(0x104) & 0x1fff
+        } else {
+            word(0) >> 2 & 0x1fff
+        };
+
+        units as usize * 2
+    }
+
+    // Registers without side effects.
+
+    fn shared(&self, offset: usize) -> u32 {
+        self.registers.get(offset / 4).copied().unwrap_or(0)
+    }
+
+    fn of_thread(&self, thread: usize, offset: usize) -> u32 {
+        self.shared(thread * WINDOW + offset)
+    }
+
+    fn bank_word(&mut self, bank: usize, offset: usize) -> Option<&mut u32> {
+        let layout = BANKS.get(bank)?;
+        let entry = self.shared(layout.index) as usize % layout.entries;
+
+        self.banks
+            .get_mut(bank)?
+            .get_mut(entry * layout.words() + (offset - layout.first) / 4)
+    }
+
+    // Alarms.
+
+    /// When something may happen next.
+    pub(crate) fn next_alarm(&self) -> u64 {
+        self.next
+    }
+
+    fn wake(&mut self, at: u64) {
+        self.next = self.next.min(at);
+    }
+
+    fn earliest(&self) -> u64 {
+        let ports = self.ports.iter().map(|p| p.send_at.min(p.completion_at));
+        let flights = self.flights.iter().map(Flight::next);
+        let next = flights.fold(ports.fold(self.interrupt_at, u64::min), u64::min);
+
+        self.rx_alarms.iter().copied().fold(next, u64::min)
+    }
+
+    /// Does everything that is due. Returns the interrupts to deliver.
+    pub(crate) fn run(&mut self, now: u64) -> u64 {
+        for port in 0..PORTS {
+            self.run_port(now, port);
+        }
+        for port in 0..self.flights.len() {
+            while let Some(frame) = self.flights.get_mut(port).and_then(|f| f.arrived(now)) {
+                self.receive(now, port, &frame);
+            }
+        }
+        for queue in 0..RXQS {
+            self.run_rxq(now, queue);
+        }
+        let interrupts = self.deliver(now);
+        self.next = self.earliest();
+        interrupts
+    }
+
+    fn run_port(&mut self, now: u64, port: usize) {
+        if self.ports[port].send_at <= now {
+            self.send_batch(now, port);
+        }
+        if self.ports[port].completion_at <= now {
+            self.ports[port].completion_at = NEVER;
+            for thread in 0..THREADS {
+                if self.has_completions(port, thread) {
+                    self.ports[port].timed_out[thread] = true;
+                }
+            }
+            self.update_lines(now, port);
+        }
+    }
+
+    fn run_rxq(&mut self, now: u64, queue: usize) {
+        let Some(alarm) = self.rx_alarms.get_mut(queue).filter(|alarm| **alarm <= now) else {
+            return;
+        };
+        *alarm = NEVER;
+        if let Some(rxq) = self.rxqs.get_mut(queue).filter(|rxq| rxq.occupied != 0) {
+            rxq.timed_out = true;
+            self.update_lines(now, queue / RXQS_PER_PORT);
+        }
+    }
+
+    fn deliver(&mut self, now: u64) -> u64 {
+        if self.interrupt_at > now {
+            return 0;
+        }
+        let raised = core::mem::take(&mut self.raised);
+        self.interrupt_at = NEVER;
+        self.totals.interrupts += u64::from(raised.count_ones());
+        raised
+    }
+
+    // Interrupts.
+
+    fn cause(&self, port: usize, thread: usize) -> u32 {
+        let Some(state) = self.ports.get(port) else {
+            return 0;
+        };
+        let group = state.groups.get(thread).copied().unwrap_or_default();
+        let timed_out = state.timed_out.get(thread).copied().unwrap_or(false);
+        let mut cause = 0;
+
+        for bit in 0..group.size.min(8) {
+            let queue = self.rxqs.get(port * RXQS_PER_PORT + group.first + bit);
+            cause |= u32::from(queue.is_some_and(RxQueue::interrupts)) << bit;
+        }
+        for bit in 0..TXQS_PER_PORT {
+            let queue = self.txqs.get(FIRST_TXQ + port * TXQS_PER_PORT + bit);
+            let interrupts = queue.is_some_and(|q| q.interrupts(thread, timed_out));
+            cause |= u32::from(interrupts) << (16 + bit);
+        }
+        cause
+    }
+
+    fn update_line(&mut self, now: u64, port: usize, thread: usize) {
+        let line = 1u64 << (port * INTERRUPTS_PER_PORT + thread);
+        let enabled = self.ports[port].interrupt_enable & 1 << thread != 0;
+        let mask = self.of_thread(thread, regs::CAUSE_MASK + 4 * port);
+
+        if !enabled || mask == 0 || self.cause(port, thread) & mask == 0 {
+            self.lines &= !line;
+            self.raised &= !line;
+        } else if self.lines & line == 0 {
+            self.lines |= line;
+            self.raised |= line;
+            self.interrupt_at = self.interrupt_at.min(now + INTERRUPT_DELAY);
+            self.wake(self.interrupt_at);
+        }
+    }
+
+    fn update_lines(&mut self, now: u64, port: usize) {
+        for thread in 0..THREADS {
+            self.update_line(now, port, thread);
+        }
+    }
+
+    fn has_completions(&self, port: usize, thread: usize) -> bool {
+        let first = FIRST_TXQ + port * TXQS_PER_PORT;
+        let queues = self.txqs.get(first..first + TXQS_PER_PORT).unwrap_or(&[]);
+
+        queues
+            .iter()
+            .any(|q| q.sent.get(thread).is_some_and(|sent| *sent != 0))
+    }
+
+    // Buffers.
+
+    fn release(&mut self, now: u64, pool: usize, buffer: Buffer) {
+        // The driver knows a buffer by its physical address: that both belong
+        // together shows whether it has mixed up anything.
+        let matches = self.memory.physical(buffer.dma) == Some(buffer.cookie);
+        let order = if self.eager { Order::Lifo } else { Order::Fifo };
+        let given = match self.pools.get_mut(pool) {
+            Some(p) if matches && buffer.is_aligned() => p.give(buffer, order).is_ok(),
+            _ => false,
+        };
+
+        if !given {
+            self.journal
+                .misuse(Misuse::BadRelease, buffer.dma, buffer.cookie);
+        } else if self.eager {
+            self.hurry(now);
+        }
+    }
+
+    /// A frame that is under way arrives right now.
+    fn hurry(&mut self, now: u64) {
+        for port in 0..self.flights.len() {
+            if self.send_next(now, port, true) != 0 {
+                return;
+            }
+        }
+    }
+
+    // Receive.
+
+    /// A frame comes in at a port.
+    pub(crate) fn receive(&mut self, now: u64, port: usize, frame: &[u8]) {
+        if port >= PORTS {
+            return;
+        }
+        if let Err(dropped) = self.try_receive(now, port, frame) {
+            let counters = &mut self.ports[port].counters;
+            match dropped {
+                Dropped::Oversize => counters.oversize += 1,
+                Dropped::Disabled => counters.disabled += 1,
+                Dropped::FullQueue => counters.full_queue += 1,
+                Dropped::NoBuffer => counters.no_buffer += 1,
+            }
+        }
+    }
+
+    fn try_receive(&mut self, now: u64, port: usize, frame: &[u8]) -> Result<(), Dropped> {
+        if frame.len() + FCS > self.mac_limit(port) {
+            return Err(Dropped::Oversize);
+        }
+        // There is no classifier: a port's frames are all for its first queue.
+        let id = port * RXQS_PER_PORT;
+        let config = self.shared(regs::RXQ_CONFIG + 4 * id);
+        let queue = self.rxqs.get(id).copied().unwrap_or_default();
+
+        if config & RXQ_DISABLE != 0 || queue.base == 0 || queue.size == 0 {
+            return Err(Dropped::Disabled);
+        }
+        if queue.free == 0 {
+            return Err(Dropped::FullQueue);
+        }
+        let room = self.choose_pool(config, frame.len() + MARVELL_HEADER)?;
+        let parsed = packet::parse::<S>(frame);
+        let counters = &mut self.ports[port].counters;
+        counters.rx += 1;
+        counters.bad_checksum += u64::from(parsed.bad_checksum);
+
+        let received = self.store(port, &room, frame, parsed.status)?;
+        self.post(id, queue, &received);
+        self.start_rx_timer(now, id);
+        self.update_lines(now, port);
+        Ok(())
+    }
+
+    /// The pool that a frame's buffers come from: the short one if it fits.
+    fn choose_pool(&self, config: u32, length: usize) -> Result<Room, Dropped> {
+        let offset = (config >> 28 & 7) as usize * 32;
+        let capacity = |pool: usize| (self.pool(pool).1 as usize).saturating_sub(offset);
+        let (short, long) = ((config >> 20 & 0xf) as usize, (config >> 24 & 0xf) as usize);
+        let pool = if length <= capacity(short) {
+            short
+        } else {
+            long
+        };
+        let room = Room {
+            pool,
+            offset,
+            capacity: capacity(pool),
+        };
+
+        // With less, headers and the Marvell header would not fit.
+        if room.capacity < BUFFER_HEADER || self.pool(pool).0 < length.div_ceil(room.capacity) {
+            return Err(Dropped::NoBuffer);
+        }
+        Ok(room)
+    }
+
+    fn take(&mut self, pool: usize) -> Result<Buffer, Dropped> {
+        self.pools
+            .get_mut(pool)
+            .and_then(Pool::take)
+            .ok_or(Dropped::NoBuffer)
+    }
+
+    fn write_memory(&mut self, address: u64, from: &[u8]) {
+        if self.memory.write(address, from).is_err() {
+            self.journal
+                .misuse(Misuse::NoMemory, address, from.len() as u64);
+        }
+    }
+
+    /// Puts a frame into buffers.
+    fn store(
+        &mut self,
+        port: usize,
+        room: &Room,
+        frame: &[u8],
+        status: u32,
+    ) -> Result<Received, Dropped> {
+        let status = status | (room.pool as u32) << RX_POOL_SHIFT;
+        let buffer = self.take(room.pool)?;
+        let data = buffer.dma + room.offset as u64;
+        let length = frame.len() + MARVELL_HEADER;
+
+        self.write_memory(data, &[0; MARVELL_HEADER]);
+        if length <= room.capacity {
+            self.write_memory(data + MARVELL_HEADER as u64, frame);
+            return Ok(Received {
+                status,
+                size: length,
+                buffer,
+            });
+        }
+        self.ports[port].counters.scatter += 1;
+        self.scatter(room, buffer, frame)?;
+        let status = status & !RX_L4_GOOD | RX_BUF_HDR | RX_RESOURCE_ERROR;
+        Ok(Received {
+            status,
+            size: room.capacity,
+            buffer,
+        })
+    }
+
+    /// Puts a frame into a chain of buffers that starts with `buffer`.
+    fn scatter(&mut self, room: &Room, mut buffer: Buffer, frame: &[u8]) -> Result<(), Dropped> {
+        let mut header = MARVELL_HEADER;
+        let mut rest = frame;
+
+        loop {
+            let (piece, behind) = rest.split_at(rest.len().min(room.capacity - header));
+            let next = match behind.is_empty() {
+                true => None,
+                false => Some(self.take(room.pool)?),
+            };
+            let at = buffer.dma + (room.offset + header) as u64;
+
+            self.write_memory(at, piece);
+            self.write_memory(buffer.dma, &buffer_header(piece.len() + header, next));
+            rest = behind;
+            header = 0;
+            match next {
+                Some(next) => buffer = next,
+                None => return Ok(()),
+            }
+        }
+    }
+
+    /// Fills in the next descriptor of an RX queue.
+    fn post(&mut self, id: usize, queue: RxQueue, received: &Received) {
+        let at = queue.base + u64::from(queue.index) * DESCRIPTOR as u64;
+
+        self.write_memory(at, &received.descriptor());
+        if let Some(queue) = self.rxqs.get_mut(id) {
+            queue.index = (queue.index + 1) % queue.size.max(1);
+            queue.occupied += 1;
+            queue.free -= 1;
+        }
+    }
+
+    fn start_rx_timer(&mut self, now: u64, id: usize) {
+        let delay = clocks_to_ns(self.shared(regs::RX_COALESCE_TIME + 4 * id));
+        let waits = self
+            .rxqs
+            .get(id)
+            .is_some_and(|q| q.occupied != 0 && !q.timed_out);
+
+        if let Some(alarm) = self.rx_alarms.get_mut(id).filter(|alarm| **alarm == NEVER) {
+            if waits {
+                *alarm = now + delay;
+                self.wake(now + delay);
+            }
+        }
+    }
+
+    fn update_rxq(&mut self, now: u64, id: usize, value: u32) {
+        let Some(queue) = self.rxqs.get_mut(id) else {
+            return;
+        };
+        let (processed, new) = (value & 0xffff, value >> 16);
+
+        if processed > queue.occupied {
+            self.journal
+                .misuse(Misuse::RxProcessed, id as u64, u64::from(value));
+        }
+        queue.occupied = queue.occupied.saturating_sub(processed);
+        queue.free = (queue.free + new).min(COUNT_MASK);
+        queue.timed_out = false;
+        self.start_rx_timer(now, id);
+        self.update_lines(now, id / RXQS_PER_PORT);
+    }
+
+    // Transmit.
+
+    /// Moves descriptors from a thread's aggregated queue to where they belong.
+    fn doorbell(&mut self, now: u64, thread: usize, count: u32) {
+        let size = self.shared(regs::AGGR_TXQ_SIZE + 4 * thread);
+        let base = u64::from(self.shared(regs::AGGR_TXQ_ADDRESS + 4 * thread)) << 8;
+
+        if size == 0 || count > size {
+            self.journal
+                .misuse(Misuse::AggregatedQueue, thread as u64, u64::from(count));
+            return;
+        }
+        for _ in 0..count {
+            let index = self.threads[thread].aggregated;
+            self.threads[thread].aggregated = (index + 1) % size;
+            self.enqueue(now, thread, base + u64::from(index) * DESCRIPTOR as u64);
+        }
+    }
+
+    fn enqueue(&mut self, now: u64, thread: usize, from: u64) {
+        let mut descriptor = [0; DESCRIPTOR];
+
+        if self.memory.read(from, &mut descriptor).is_err() {
+            return self
+                .journal
+                .misuse(Misuse::NoMemory, from, DESCRIPTOR as u64);
+        }
+        let id = usize::from(descriptor[5]);
+        let (Some(port), Some(queue)) = (port_of(id), self.txqs.get_mut(id)) else {
+            return self.journal.misuse(Misuse::TxQueue, id as u64, from);
+        };
+        if queue.base == 0 || queue.pending >= queue.size {
+            return self
+                .journal
+                .misuse(Misuse::TxQueueFull, id as u64, u64::from(queue.size));
+        }
+        let to = queue.base + u64::from(queue.put) * DESCRIPTOR as u64;
+        if let Some(owner) = queue.owners.get_mut(queue.put as usize) {
+            *owner = thread as u8;
+        }
+        if let Some(reserved) = queue.reserved.get_mut(thread) {
+            *reserved = reserved.saturating_sub(1);
+        }
+        queue.put = (queue.put + 1) % queue.size;
+        queue.pending += 1;
+        self.write_memory(to, &descriptor);
+        self.kick(now, port);
+    }
+
+    fn kick(&mut self, now: u64, port: usize) {
+        if self.ports[port].send_at == NEVER {
+            self.ports[port].send_at = now + DOORBELL_DELAY;
+            self.wake(now + DOORBELL_DELAY);
+        }
+    }
+
+    fn send_batch(&mut self, now: u64, port: usize) {
+        let mut busy = 0;
+
+        while busy < BATCH {
+            let length = self.send_next(now, port, false);
+            if length == 0 {
+                break;
+            }
+            busy += self.wire.time((length + FRAME_OVERHEAD) as u64);
+        }
+        self.update_lines(now, port);
+        // A timer that is late does not make the wire slower.
+        self.ports[port].send_at = match busy {
+            0 => NEVER,
+            _ => self.ports[port].send_at + busy,
+        };
+        if busy != 0 && self.ports[port].completion_at == NEVER {
+            let delay = clocks_to_ns(self.shared(regs::TX_COALESCE_TIME + 4 * port));
+            self.ports[port].completion_at = now + delay;
+        }
+    }
+
+    /// Sends a frame; returns its length, 0 if there is none.
+    fn send_next(&mut self, now: u64, port: usize, hurry: bool) -> usize {
+        let first = self.ports[port].next_queue;
+
+        for i in 0..TXQS_PER_PORT {
+            let queue = (first + i) % TXQS_PER_PORT;
+            if self.ports[port].queues & 1 << queue == 0 {
+                continue;
+            }
+            let mut frame = core::mem::replace(&mut self.frame, KVVec::new());
+            let length = self.assemble(FIRST_TXQ + port * TXQS_PER_PORT + queue, &mut frame);
+            if length != 0 {
+                self.ports[port].next_queue = (queue + 1) % TXQS_PER_PORT;
+                self.ports[port].counters.tx += 1;
+                self.transmit(now, port, &mut frame, length, hurry);
+            }
+            self.frame = frame;
+            if length != 0 {
+                return length;
+            }
+        }
+        0
+    }
+
+    /// Fetches a frame from a TX queue; returns its length, 0 if there is none.
+    fn assemble(&mut self, id: usize, frame: &mut [u8]) -> usize {
+        let mut length = 0;
+        let mut command = 0;
+
+        while let Some(descriptor) = self.fetch(id) {
+            if descriptor.command & TX_FIRST != 0 {
+                length = 0;
+                command = descriptor.command;
+            }
+            let end = length + descriptor.size;
+            match frame
+                .get_mut(length..end)
+                .map(|to| self.memory.read(descriptor.address, to))
+            {
+                Some(Ok(())) => length = end,
+                Some(Err(_)) => self.journal.misuse(Misuse::NoMemory, descriptor.address, 0),
+                None => self
+                    .journal
+                    .misuse(Misuse::FrameTooLong, id as u64, end as u64),
+            }
+            if descriptor.command & TX_LAST != 0 {
+                break;
+            }
+        }
+        if length == 0 {
+            return 0;
+        }
+        packet::fill_checksums::<S>(&mut frame[..length], command);
+        if length < MIN_FRAME {
+            frame[length..MIN_FRAME].fill(0);
+        }
+        length.max(MIN_FRAME)
+    }
+
+    /// Takes the next descriptor from a TX queue.
+    fn fetch(&mut self, id: usize) -> Option<TxDescriptor> {
+        let queue = self
+            .txqs
+            .get_mut(id)
+            .filter(|q| q.pending != 0 && q.size != 0)?;
+        let at = queue.base + u64::from(queue.get) * DESCRIPTOR as u64;
+        let owner = usize::from(*queue.owners.get(queue.get as usize)?);
+
+        *queue.sent.get_mut(owner)? += 1;
+        queue.get = (queue.get + 1) % queue.size;
+        queue.pending -= 1;
+        let mut bytes = [0; DESCRIPTOR];
+        if self.memory.read(at, &mut bytes).is_err() {
+            self.journal.misuse(Misuse::NoMemory, at, DESCRIPTOR as u64);
+        }
+        Some(TxDescriptor::new(&bytes))
+    }
+
+    /// Puts a frame on the wire; in a `hurry` it arrives without delay.
+    fn transmit(&mut self, now: u64, port: usize, frame: &mut [u8], length: usize, hurry: bool) {
+        let Some(peer) = peer_of(port) else {
+            return;
+        };
+        let extra = self.wire.next_extra();
+        let end = (length + extra).min(frame.len());
+
+        frame[length..end].fill(0);
+        if self.wire.loses() {
+            self.ports[peer].counters.lost += 1;
+        } else if hurry || self.wire.delay == 0 {
+            self.receive(now, peer, &frame[..end]);
+        } else if self.flights[peer]
+            .depart(now + self.wire.delay, &frame[..end])
+            .is_ok()
+        {
+            self.wake(now + self.wire.delay);
+        } else {
+            self.ports[peer].counters.lost += 1;
+        }
+    }
+
+    fn reserve(&mut self, thread: usize, value: u32) {
+        let wanted = value & COUNT_MASK;
+        let id = (value >> 16) as usize;
+        let granted = match self.txqs.get_mut(id) {
+            Some(queue) => {
+                let granted = wanted.min(queue.room());
+                queue.reserved[thread] += granted;
+                granted
+            }
+            None => {
+                self.journal
+                    .misuse(Misuse::TxQueue, id as u64, u64::from(value));
+                0
+            }
+        };
+
+        self.threads[thread].reserved = granted;
+    }
+
+    fn schedule(&mut self, now: u64, value: u32) {
+        let index = self.shared(regs::SCHEDULER_PORT) as usize;
+        let Some(port) = index.checked_sub(16).filter(|port| *port < PORTS) else {
+            return self
+                .journal
+                .misuse(Misuse::SchedulerPort, index as u64, u64::from(value));
+        };
+        let queues = &mut self.ports[port].queues;
+
+        *queues = (*queues | value & 0xff) & !(value >> 8 & 0xff);
+        self.kick(now, port);
+    }
+
+    // Registers.
+
+    /// The driver accesses what is no register.
+    pub(crate) fn bad_access(&mut self, offset: usize, size: i32) {
+        self.journal
+            .misuse(Misuse::Access, offset as u64, size as u64);
+    }
+
+    fn locate(&mut self, offset: usize, size: i32) -> Option<(usize, usize, Register)> {
+        let (thread, register) = (offset / WINDOW, offset % WINDOW);
+
+        if thread >= THREADS || size != 4 {
+            self.bad_access(offset, size);
+            return None;
+        }
+        let kind = regs::decode(register);
+        if kind == Register::Unknown {
+            self.journal.unknown(register);
+        }
+        Some((thread, register, kind))
+    }
+
+    fn rxq(&mut self, thread: usize) -> &mut RxQueue {
+        let id = self.threads[thread].rxq % RXQS;
+
+        &mut self.rxqs[id]
+    }
+
+    fn txq(&mut self, thread: usize) -> &mut TxQueue {
+        let id = self.threads[thread].txq % TXQS;
+
+        &mut self.txqs[id]
+    }
+
+    /// The driver reads a register.
+    pub(crate) fn read(&mut self, now: u64, offset: usize, size: i32) -> u32 {
+        let Some((thread, register, kind)) = self.locate(offset, size) else {
+            return 0;
+        };
+
+        self.totals.reads += 1;
+        match kind {
+            Register::Version => 0x10,
+            Register::RxqAddress => (self.rxq(thread).base >> 8) as u32,
+            Register::RxqSize => self.rxq(thread).size,
+            Register::RxqThreshold => self.rxq(thread).threshold,
+            Register::RxqIndex => self.rxq(thread).index,
+            Register::TxqAddress => self.txq(thread).base as u32,
+            Register::TxqSize => self.txq(thread).size,
+            Register::TxqThreshold => self.txq(thread).threshold,
+            Register::TxqIndex => self.txq(thread).get,
+            Register::TxqPrefetch => self.txq(thread).prefetch,
+            Register::TxqPending => self.txq(thread).pending,
+            Register::ReserveResult => self.threads[thread].reserved,
+            Register::AggrTxqStatus(_) => 0, // fetched by the doorbell
+            Register::AggrTxqIndex(of) => self.threads[of].aggregated,
+            Register::RxqStatus(id) => self.rxqs[id].occupied | self.rxqs[id].free << 16,
+            Register::TxqSent(id) => self.read_sent(now, thread, id),
+            Register::InterruptEnable(port) => self.ports[port].interrupt_enable,
+            Register::Cause(port) => self.cause(port, thread),
+            Register::PoolCount(pool) => self.prefetched(pool) & 0xfff8,
+            Register::PoolPrefetched(pool) => self.prefetched(pool) & 7,
+            Register::PoolAllocate(pool) => self.allocate(thread, pool),
+            Register::AllocatedCookie => self.threads[thread].allocated.cookie as u32,
+            Register::AllocatedHigh => self.allocated_high(thread),
+            Register::SchedulerCommand => self.scheduled(),
+            Register::Bank(bank) => self.bank_word(bank, register).map_or(0, |word| *word),
+            _ => self.of_thread(thread, register),
+        }
+    }
+
+    /// The buffers that a pool counts: all but the one that is held ready.
+    fn prefetched(&self, pool: usize) -> u32 {
+        self.pool(pool).0.saturating_sub(1) as u32
+    }
+
+    fn allocate(&mut self, thread: usize, pool: usize) -> u32 {
+        let buffer = self.pools[pool].take().unwrap_or_default();
+
+        self.threads[thread].allocated = buffer;
+        buffer.dma as u32
+    }
+
+    fn allocated_high(&self, thread: usize) -> u32 {
+        let buffer = self.threads[thread].allocated;
+
+        (buffer.dma >> 32 & 0xff) as u32 | ((buffer.cookie >> 32 & 0xff) as u32) << 8
+    }
+
+    fn scheduled(&self) -> u32 {
+        let port = (self.shared(regs::SCHEDULER_PORT) as usize).checked_sub(16);
+
+        port.and_then(|port| self.ports.get(port))
+            .map_or(0, |port| port.queues)
+    }
+
+    fn read_sent(&mut self, now: u64, thread: usize, id: usize) -> u32 {
+        let sent = core::mem::take(&mut self.txqs[id].sent[thread]);
+
+        if let Some(port) = port_of(id) {
+            if !self.has_completions(port, thread) {
+                self.ports[port].timed_out[thread] = false;
+            }
+            self.update_line(now, port, thread);
+        }
+        sent << 16
+    }
+
+    /// The driver writes a register.
+    pub(crate) fn write(&mut self, now: u64, offset: usize, size: i32, value: u32) {
+        let Some((thread, register, kind)) = self.locate(offset, size) else {
+            return;
+        };
+
+        self.totals.writes += 1;
+        if let Some(word) = self.registers.get_mut(offset / 4) {
+            *word = value;
+        }
+        match kind {
+            Register::RxqSelect => self.threads[thread].rxq = value as usize,
+            Register::RxqAddress => self.rxq(thread).base = u64::from(value) << 8,
+            Register::RxqSize => self.rxq(thread).size = value,
+            Register::RxqThreshold => self.rxq(thread).threshold = value,
+            Register::RxqIndex => self.rxq(thread).index = value,
+            Register::TxqSelect => self.threads[thread].txq = value as usize,
+            Register::TxqAddress => self.place_txq(thread, value),
+            Register::TxqSize => self.txq(thread).size = value.min(MAX_TXQ as u32),
+            Register::TxqThreshold => self.txq(thread).threshold = value,
+            Register::TxqIndex => self.place_index(thread, value),
+            Register::TxqPrefetch => self.prefetch(thread, value),
+            Register::AggrTxqUpdate => self.doorbell(now, thread, value & COUNT_MASK),
+            Register::ReserveRequest => self.reserve(thread, value),
+            Register::ReserveClear => self.clear_reserved(thread, value),
+            Register::RxqUpdate(id) => self.update_rxq(now, id, value),
+            Register::RxqStatus(id) => self.reset_rxq(id),
+            Register::GroupSelect => self.group = value,
+            Register::GroupConfig => self.configure_group(value),
+            Register::InterruptEnable(port) => self.enable_interrupts(now, port, value),
+            Register::CauseMask(port) => self.update_line(now, port, thread),
+            Register::PoolRelease(pool) => self.release_written(now, thread, pool, value),
+            Register::SchedulerCommand => self.schedule(now, value),
+            Register::Bank(bank) => {
+                if let Some(word) = self.bank_word(bank, register) {
+                    *word = value;
+                }
+            }
+            _ => (),
+        }
+    }
+
+    fn place_txq(&mut self, thread: usize, value: u32) {
+        let queue = self.txq(thread);
+
+        queue.base = u64::from(value);
+        queue.put = 0;
+        queue.get = 0;
+        queue.pending = 0;
+    }
+
+    fn place_index(&mut self, thread: usize, value: u32) {
+        let queue = self.txq(thread);
+
+        queue.put = value;
+        queue.get = value;
+    }
+
+    fn prefetch(&mut self, thread: usize, value: u32) {
+        let queue = self.txq(thread);
+
+        queue.prefetch = value;
+        if value & TXQ_DRAIN != 0 {
+            queue.get = queue.put;
+            queue.pending = 0;
+        }
+    }
+
+    fn clear_reserved(&mut self, thread: usize, value: u32) {
+        let id = (value >> 16) as usize;
+
+        match self.txqs.get_mut(id) {
+            Some(queue) => queue.reserved[thread] = 0,
+            None => self
+                .journal
+                .misuse(Misuse::TxQueue, id as u64, u64::from(value)),
+        }
+    }
+
+    fn reset_rxq(&mut self, id: usize) {
+        let queue = &mut self.rxqs[id];
+
+        queue.occupied = 0;
+        queue.free = 0;
+        queue.timed_out = false;
+    }
+
+    fn configure_group(&mut self, value: u32) {
+        let (port, thread) = ((self.group >> 7 & 7) as usize, (self.group & 0xf) as usize);
+        let group = Group {
+            first: (value & 0x1f) as usize,
+            size: (value >> 8 & 0xf) as usize,
+        };
+
+        match self
+            .ports
+            .get_mut(port)
+            .and_then(|p| p.groups.get_mut(thread))
+        {
+            Some(of) => *of = group,
+            None => self
+                .journal
+                .misuse(Misuse::Group, u64::from(self.group), u64::from(value)),
+        }
+    }
+
+    fn enable_interrupts(&mut self, now: u64, port: usize, value: u32) {
+        let enable = &mut self.ports[port].interrupt_enable;
+
+        *enable = (*enable | value & 0xffff) & !(value >> 16);
+        self.update_lines(now, port);
+    }
+
+    fn release_written(&mut self, now: u64, thread: usize, pool: usize, value: u32) {
+        let high = self.of_thread(thread, regs::RELEASE_HIGH);
+        let cookie = u64::from(self.of_thread(thread, regs::RELEASE_COOKIE)) | half(high, 8);
+        let dma = u64::from(value) | half(high, 0);
+
+        self.release(now, pool, Buffer { dma, cookie });
+    }
+}
+
+/// Why a frame was not received.
+enum Dropped {
+    Oversize,
+    Disabled,
+    FullQueue,
+    NoBuffer,
+}
+
+/// A pool, and what its buffers hold behind `offset`.
+struct Room {
+    pool: usize,
+    offset: usize,
+    capacity: usize,
+}
+
+/// What an RX descriptor says.
+struct Received {
+    status: u32,
+    size: usize,
+    buffer: Buffer,
+}
+
+impl Received {
+    fn descriptor(&self) -> [u8; DESCRIPTOR] {
+        let mut bytes = [0; DESCRIPTOR];
+
+        bytes[0..4].copy_from_slice(&self.status.to_le_bytes());
+        bytes[6..8].copy_from_slice(&(self.size as u16).to_le_bytes());
+        bytes[16..24].copy_from_slice(&self.buffer.dma.to_le_bytes());
+        bytes[24..32].copy_from_slice(&self.buffer.cookie.to_le_bytes());
+        bytes
+    }
+}
+
+/// The header of a buffer that holds `count` bytes and is followed by `next`.
+fn buffer_header(count: usize, next: Option<Buffer>) -> [u8; BUFFER_HEADER] {
+    let mut bytes = [0; BUFFER_HEADER];
+    let info = if next.is_none() { BUF_HDR_LAST } else { 0 };
+    let next = next.unwrap_or_default();
+
+    bytes[0..4].copy_from_slice(&(next.dma as u32).to_le_bytes());
+    bytes[4..8].copy_from_slice(&(next.cookie as u32).to_le_bytes());
+    bytes[8..10].copy_from_slice(&(count as u16).to_le_bytes());
+    bytes[10..12].copy_from_slice(&info.to_le_bytes());
+    bytes[14] = (next.dma >> 32) as u8;
+    bytes[15] = (next.cookie >> 32) as u8;
+    bytes
+}
+
+/// What a TX descriptor says.
+struct TxDescriptor {
+    command: u32,
+    size: usize,
+    address: u64,
+}
+
+impl TxDescriptor {
+    fn new(bytes: &[u8; DESCRIPTOR]) -> Self {
+        let word = |at: usize| u32::from_le_bytes(core::array::from_fn(|i| bytes[at + i]));
+        let base = (u64::from(word(20)) << 32 | u64::from(word(16))) & ADDRESS_MASK;
+
+        Self {
+            command: word(0),
+            size: (word(4) >> 16) as usize,
+            address: base + u64::from(bytes[4]),
+        }
+    }
+}
+
+#[cfg(CONFIG_MVPP2_MODEL_KUNIT_TEST)]
+#[path = "tests.rs"]
+mod tests;
