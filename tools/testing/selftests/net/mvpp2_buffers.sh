@@ -11,6 +11,8 @@
 #  |         192.0.2.1/24 | |       a cable      | | 192.0.2.2/24         |
 #  |      VLAN 5:         `--------------------------' VLAN 5:            |
 #  |      198.51.100.1/24   |                    |     198.51.100.2/24    |
+#  |      VLAN 6 in 5:      |                    |     VLAN 6 in 5:       |
+#  |      203.0.113.1/24    |                    |     203.0.113.2/24     |
 #  +------------------------+                    +------------------------+
 #
 # SND and RCV name two mvpp2 devices, by default the first two there are. A board
@@ -31,6 +33,8 @@ ALL_TESTS="
 	oversize
 	down_in_burst
 	mtu_in_burst
+	alloc_failure
+	rebind
 	full_ring
 	small_mss
 "
@@ -41,15 +45,21 @@ RCV=${RCV:-}
 SND4=192.0.2.1
 RCV4=192.0.2.2
 RCV_VLAN4=198.51.100.2
+RCV_QINQ4=203.0.113.2
 
 # Rounds of what is done in the middle of a burst, and frames that are too long
-ROUNDS=${ROUNDS:-10}
-OVERSIZE=${OVERSIZE:-1000}
+ROUNDS=${ROUNDS:-20}
+OVERSIZE=${OVERSIZE:-2000}
+# Allocations that are failed one by one, then with growing distances
+FAIL_EACH=${FAIL_EACH:-12}
 # Seconds of a TCP flow
 SECONDS_TCP=${SECONDS_TCP:-1}
 SECONDS_RING=${SECONDS_RING:-5}
+# Put in front of the names of figures
+PREFIX=${PREFIX:-}
 
-MODEL=${MODEL:-/sys/kernel/debug/ppv2_model}
+MODEL=${MODEL:-/sys/kernel/debug/ppv2_model/counters}
+FAIL=/sys/kernel/debug
 
 PORT=5201
 
@@ -61,6 +71,13 @@ usage()
 	Without arguments run all tests:
 	$ALL_TESTS
 	EOF
+}
+
+figure()
+{
+	local name=$1 number=$2 unit=$3
+
+	log_info "$PREFIX$name: $number $unit"
 }
 
 ##############################################################################
@@ -76,29 +93,56 @@ mvpp2_devices()
 	done
 }
 
+# Add a VLAN on top of a device
+vlan_add()
+{
+	local ns=$1 lower=$2 id=$3 addr=$4
+
+	ip -n "$ns" link add link "$lower" name "vlan$id" type vlan id "$id"
+	ip -n "$ns" addr add "$addr/24" dev "vlan$id"
+	ip -n "$ns" link set dev "vlan$id" up
+}
+
+# Give a device back as it was: down, with an MTU of 1500, in this namespace.
+# Its namespace may be gone, if the test unbound the driver.
+host_cleanup()
+{
+	local ns=$1 dev=$2
+
+	{
+		ip -n "$ns" link del dev vlan5
+		ip -n "$ns" addr flush dev "$dev"
+		ip -n "$ns" link set dev "$dev" mtu 1500 down
+		ip -n "$ns" link set dev "$dev" netns $$
+	} 2>/dev/null
+}
+
 host_setup()
 {
-	local ns=$1; shift
-	local dev=$1; shift
-	local host=$1; shift
+	local ns=$1 dev=$2 host=$3
 
 	ip link set dev "$dev" netns "$ns"
-	defer ip -n "$ns" link set dev "$dev" netns 1
-	ip netns exec "$ns" sysctl -qw "net.ipv6.conf.all.disable_ipv6=1"
+	defer host_cleanup "$ns" "$dev"
+	ip netns exec "$ns" sysctl -qw net.ipv6.conf.all.disable_ipv6=1 \
+		net.ipv4.tcp_no_metrics_save=1
 	ip -n "$ns" addr add "192.0.2.$host/24" dev "$dev"
 	ip -n "$ns" link set dev "$dev" mtu 1500
-	defer ip -n "$ns" link set dev "$dev" mtu 1500 down
 	ip -n "$ns" link set dev "$dev" up
-
-	ip -n "$ns" link add link "$dev" name vlan5 type vlan id 5
-	defer ip -n "$ns" link del dev vlan5
-	ip -n "$ns" addr add "198.51.100.$host/24" dev vlan5
-	ip -n "$ns" link set dev vlan5 up
+	vlan_add "$ns" "$dev" 5 "198.51.100.$host"
+	vlan_add "$ns" vlan5 6 "203.0.113.$host"
 }
 
 has_carrier()
 {
 	[[ $(ip netns exec "$1" cat "/sys/class/net/$2/carrier") == 1 ]]
+}
+
+link_wait()
+{
+	slowwait 10 has_carrier "$snd_ns" "$SND" &&
+		slowwait 10 has_carrier "$rcv_ns" "$RCV" && return
+	check_err 1 "no carrier: is there a cable between $SND and $RCV?"
+	return 1
 }
 
 topo_create()
@@ -111,22 +155,20 @@ topo_create()
 	link_wait
 }
 
-link_wait()
+set_mtu_of()
 {
-	slowwait 10 has_carrier "$snd_ns" "$SND" &&
-		slowwait 10 has_carrier "$rcv_ns" "$RCV" && return
-	check_err 1 "no carrier: is there a cable between $SND and $RCV?"
-	return 1
+	local ns=$1 dev=$2 mtu=$3
+
+	ip -n "$ns" link set dev "$dev" mtu "$mtu" &&
+		ip -n "$ns" link set dev vlan5 mtu "$mtu" &&
+		ip -n "$ns" link set dev vlan6 mtu "$mtu"
 }
 
 set_mtu()
 {
-	local mtu=$1; shift
+	local mtu=$1
 
-	ip -n "$snd_ns" link set dev "$SND" mtu "$mtu" &&
-		ip -n "$rcv_ns" link set dev "$RCV" mtu "$mtu" &&
-		ip -n "$snd_ns" link set dev vlan5 mtu "$mtu" &&
-		ip -n "$rcv_ns" link set dev vlan5 mtu "$mtu"
+	set_mtu_of "$snd_ns" "$SND" "$mtu" && set_mtu_of "$rcv_ns" "$RCV" "$mtu"
 	check_err $? "an MTU of $mtu can't be set"
 	link_wait
 }
@@ -155,6 +197,12 @@ rx_errors()
 	stat_of "$rcv_ns" "$RCV" rx_errors
 }
 
+# Frames that the receiver has got, good or bad
+rx_frames()
+{
+	echo $(($(stat_of "$rcv_ns" "$RCV" rx_packets) + $(rx_errors)))
+}
+
 retransmits()
 {
 	ip netns exec "$snd_ns" nstat -saz TcpRetransSegs |
@@ -167,16 +215,17 @@ pool_level()
 	[[ -r $MODEL ]] && awk '/^pool/ { sum += $3 } END { print sum }' "$MODEL"
 }
 
-# Report and check what the pools lack of a former level
+# Report and check what the pools lack of a former level, as soon as nothing is
+# under way any more
 check_pools()
 {
-	local name=$1; shift
-	local before=$1; shift
+	local name=$1 before=$2
 	local missing
 
 	[[ -n $before ]] || return 0
+	sleep 0.1
 	missing=$((before - $(pool_level)))
-	log_info "$name-missing: $missing buffers"
+	figure "$name-missing" "$missing" buffers
 	((missing == 0))
 	check_err $? "$missing of $before buffers are missing"
 }
@@ -184,59 +233,99 @@ check_pools()
 ##############################################################################
 # Traffic
 
-# Send datagrams that fill packets of a size to an address and tell how many
-# arrived. The route has no say in the size.
-udp_arrived()
+# Ping an address with packets of a size and tell how many answers came
+answers()
 {
 	local dst=$1 size=$2 count=$3
 
-	ip netns exec "$rcv_ns" python3 -c '
-import socket, sys
-s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
-s.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1 << 22)
-s.bind((sys.argv[1], 5001))
-s.settimeout(0.5)
-print("bound", flush=True)
-got = 0
-try:
-    while got < int(sys.argv[2]):
-        got += len(s.recv(65535)) > 0
-except socket.timeout:
-    pass
-print(got)' "$dst" "$count" | {
-		read -r _
-		udp_send "$dst" "$size" "$count"
-		cat
-	}
+	ip netns exec "$snd_ns" ping -q -n -M "do" -c "$count" -i 0.002 -W 1 \
+		-s $((size - 28)) "$dst" 2>/dev/null |
+		awk '/ received/ { got = $4 } END { print got + 0 }'
 }
 
+check_answers()
+{
+	local dst=$1 size=$2
+	local got
+
+	got=$(answers "$dst" "$size" 5)
+	((got == 5))
+	check_err $? "$got of 5 pings of $size bytes to $dst come back${3:+, $3}"
+}
+
+# Send datagrams in packets of a size, of which the route has no say. Without a
+# count go on in bursts of 24 until killed, whatever happens to the device.
 udp_send()
 {
-	local dst=$1 size=$2 count=$3
+	local dst=$1 size=$2 count=${3:-0}
 
-	ip netns exec "$snd_ns" python3 -c '
-import socket, sys
+	exec ip netns exec "$snd_ns" python3 -c '
+import socket, sys, time
+dst, size, count = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
 s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
-s.setsockopt(socket.IPPROTO_IP, 10, 3)  # IP_MTU_DISCOVER, _PROBE
-s.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 1 << 22)
-for i in range(int(sys.argv[3])):
-    s.sendto(bytes(int(sys.argv[2]) - 28), (sys.argv[1], 5001))' \
-		"$dst" "$size" "$count"
+s.setsockopt(socket.IPPROTO_IP, 10, 3)  # IP_MTU_DISCOVER, IP_PMTUDISC_PROBE
+s.setsockopt(socket.SOL_SOCKET, 32, 1 << 22)  # SO_SNDBUFFORCE
+payload = bytes(size - 28)
+sent = 0
+while not count or sent < count:
+    try:
+        s.sendto(payload, (dst, 5001))
+        sent += 1
+        pause = 0 if count or sent % 24 else 0.0005
+    except OSError:
+        pause = 0.001
+    if pause:
+        time.sleep(pause)
+' "$dst" "$size" "$count"
+}
+
+# Traffic in the background, for as long as the test lasts
+flood()
+{
+	udp_send "$@" &
+	defer kill_process $!
+}
+
+# Have the receiver look for frames late, so that there are some that it has
+# not seen yet at any time
+poll_late()
+{
+	local usecs frames
+
+	read -r usecs frames < <(ip netns exec "$rcv_ns" ethtool -c "$RCV" |
+		awk '/^rx-usecs:/ { usecs = $2 } /^rx-frames:/ { print usecs, $2 }')
+	ip netns exec "$rcv_ns" ethtool -C "$RCV" rx-usecs 1000 rx-frames 500
+	defer ip netns exec "$rcv_ns" ethtool -C "$RCV" \
+		rx-usecs "$usecs" rx-frames "$frames"
 }
 
 # Rate of a TCP flow in Mbit/s, as its receiver sees it; more options for iperf3
 tcp_rate()
 {
 	local seconds=$1; shift
+	local server
 
-	: $((PORT++))
 	ip netns exec "$rcv_ns" iperf3 --server --one-off --port "$PORT" \
 		>/dev/null 2>&1 &
+	server=$!
 	wait_local_port_listen "$rcv_ns" "$PORT" tcp
 	ip netns exec "$snd_ns" timeout $((seconds + 20)) iperf3 \
 		--client "$RCV4" --port "$PORT" --time "$seconds" --format m "$@" 2>&1 |
-		awk '$NF == "receiver" && $1 != "[SUM]" { rate = $7 } END { printf "%.0f\n", rate }'
-	kill_process "$!"
+		awk '$NF == "receiver" { rate = $7 } END { printf "%.0f\n", rate }'
+	kill_process "$server"
+}
+
+# What is left of the throughput at an MTU of 9000
+check_throughput()
+{
+	local name=$1
+	local rate
+
+	set_mtu 9000
+	rate=$(tcp_rate "$SECONDS_TCP")
+	figure "$name-tcp" "$rate" Mbit/s
+	((rate > 0))
+	check_err $? "nothing gets through afterwards"
 }
 
 ##############################################################################
@@ -245,23 +334,21 @@ tcp_rate()
 # Frames of the largest MTU that can be set arrive, with and without a VLAN tag
 max_mtu()
 {
-	local mtu dst got errors
+	local mtu dst errors
 
 	topo_create || return
 	mtu=$(settable_mtu)
-	log_info "max-mtu: $mtu bytes"
+	figure max-mtu "$mtu" bytes
 	ip -n "$rcv_ns" link set dev "$RCV" mtu $((mtu + 1)) 2>/dev/null
 	check_fail $? "an MTU of $((mtu + 1)) can be set"
 
 	set_mtu "$mtu"
 	errors=$(rx_errors)
 	for dst in "$RCV4" "$RCV_VLAN4"; do
-		got=$(udp_arrived "$dst" "$mtu" 20)
-		((got == 20))
-		check_err $? "$got of 20 full-sized frames arrive at $dst"
+		check_answers "$dst" "$mtu"
 	done
 	errors=$(($(rx_errors) - errors))
-	log_info "max-mtu-rx-errors: $errors frames"
+	figure max-mtu-rx-errors "$errors" frames
 	((errors == 0))
 	check_err $? "$errors receive errors"
 	log_test "Largest MTU"
@@ -278,9 +365,9 @@ throughput()
 		rate=$(tcp_rate "$SECONDS_TCP")
 		case $mtu in
 		1500|9000)
-			log_info "tcp-$mtu: $rate Mbit/s" ;;
+			figure "tcp-$mtu" "$rate" Mbit/s ;;
 		*)
-			log_info "tcp-max: $rate Mbit/s" ;;
+			figure tcp-max "$rate" Mbit/s ;;
 		esac
 		((rate > 0))
 		check_err $? "nothing gets through at an MTU of $mtu"
@@ -289,7 +376,7 @@ throughput()
 
 	set_mtu 9000
 	rate=$(tcp_rate "$SECONDS_TCP")
-	log_info "tcp-9000-again: $rate Mbit/s"
+	figure tcp-9000-again "$rate" Mbit/s
 	((rate * 100 >= first * 99))
 	check_err $? "at an MTU of 9000 $rate Mbit/s instead of $first"
 	log_test "Throughput after the MTU was raised and lowered"
@@ -304,89 +391,275 @@ mtu_sweep()
 	topo_create || return
 	max=$(settable_mtu)
 	errors=$(rx_errors)
-	for mtu in 68 69 128 191 192 193 576 1000 1280 1499 1500 1501 1640 1641 \
-		   1672 1673 1674 2000 3552 4096 8192 9000 9500 $((max - 64)) \
-		   $((max - 33)) $((max - 32)) $((max - 17)) $((max - 16)) \
-		   $((max - 4)) $((max - 1)) "$max"; do
+	for mtu in 68 69 128 168 169 576 1280 1499 1500 1501 1672 1673 1674 2000 \
+		   4096 8192 9000 $((max - 33)) $((max - 32)) $((max - 17)) \
+		   $((max - 16)) $((max - 15)) $((max - 4)) $((max - 1)) "$max"; do
 		set_mtu "$mtu"
 		for dst in "$RCV4" "$RCV_VLAN4"; do
-			got=$(udp_arrived "$dst" "$mtu" 5)
-			((got == 5))
-			check_err $? "MTU $mtu: $got of 5 frames arrive at $dst"
-			lost=$((lost + 5 - got))
+			got=$(answers "$dst" "$mtu" 3)
+			((got == 3))
+			check_err $? "MTU $mtu: $got of 3 pings to $dst come back"
+			lost=$((lost + 3 - got))
 		done
 	done
 	errors=$(($(rx_errors) - errors))
-	log_info "sweep-lost: $lost frames"
-	log_info "sweep-rx-errors: $errors frames"
+	figure sweep-lost "$lost" frames
+	figure sweep-rx-errors "$errors" frames
 	((errors == 0))
 	check_err $? "$errors receive errors"
 	log_test "Full-sized frames at MTUs from 68 to $max"
 }
 
-# The sender's MTU is larger than the receiver's: its frames are dropped, and
-# others still get through
+# A peer sends longer frames than are expected: they are dropped and cost
+# nothing, others get through. A second VLAN tag makes them longer than an MTU
+# allows for, than the largest, too.
 oversize()
 {
-	local level max rate
+	local level max errors
 
 	topo_create || return
 	max=$(settable_mtu)
+	set_mtu_of "$snd_ns" "$SND" "$max"
+	errors=$(rx_errors)
+	(udp_send "$RCV4" "$max" "$OVERSIZE")
+	check_answers "$RCV4" 1500 "after frames for $max"
+
+	set_mtu "$max"
+	sleep 0.1
 	level=$(pool_level)
-	ip -n "$snd_ns" link set dev "$SND" mtu "$max"
-	udp_send "$RCV4" "$max" "$OVERSIZE"
-	ip -n "$snd_ns" link set dev "$SND" mtu 1500
-	link_wait
-	rate=$(tcp_rate "$SECONDS_TCP")
-	log_info "oversize-tcp: $rate Mbit/s"
-	((rate > 0))
-	check_err $? "nothing gets through afterwards"
+	check_answers "$RCV_QINQ4" 1500
+	(udp_send "$RCV_QINQ4" "$max" "$OVERSIZE")
+	check_answers "$RCV_QINQ4" 1500 "after frames for $max and two tags"
 	check_pools oversize "$level"
+	errors=$(($(rx_errors) - errors))
+	figure oversize-rx-errors "$errors" frames
+	((errors == 0))
+	check_err $? "$errors frames have been received into what is too small"
+	check_throughput oversize
 	log_test "Frames above the receiver's MTU"
 }
 
-# The receiver goes down while frames of the largest MTU arrive
+# A device goes down while frames of the largest MTU arrive, or are sent
 down_in_burst()
 {
-	local level round got
+	local level round frames max
 
 	topo_create || return
-	set_mtu "$(settable_mtu)"
+	max=$(settable_mtu)
+	set_mtu "$max"
 	level=$(pool_level)
+	frames=$(rx_frames)
+	in_defer_scope down_rounds "$max"
+	link_wait
+	(($(rx_frames) - frames >= ROUNDS * 2))
+	check_err $? "there has been no burst"
+	check_pools down-in-burst "$level"
+	check_throughput down-in-burst
+	log_test "Down in the middle of a burst"
+}
+
+down_rounds()
+{
+	local max=$1
+	local round
+
+	poll_late
+	flood "$RCV4" "$max"
+	sleep 0.1
 	for ((round = 0; round < ROUNDS; round++)); do
-		udp_send "$RCV4" "$(settable_mtu)" 30
 		ip -n "$rcv_ns" link set dev "$RCV" down
 		ip -n "$rcv_ns" link set dev "$RCV" up
-		link_wait
+		sleep 0.002
+		ip -n "$snd_ns" link set dev "$SND" down
+		ip -n "$snd_ns" link set dev "$SND" up
+		sleep "0.00$((2 + round % 3))"
 	done
-	got=$(udp_arrived "$RCV4" 1500 20)
-	((got == 20))
-	check_err $? "$got of 20 frames arrive afterwards"
-	check_pools down-in-burst "$level"
-	log_test "Down in the middle of a burst"
 }
 
 # The receiver's MTU changes while frames of the largest MTU arrive
 mtu_in_burst()
 {
-	local level round got mtu
+	local level frames max
 
 	topo_create || return
-	mtu=$(settable_mtu)
-	set_mtu "$mtu"
+	max=$(settable_mtu)
+	set_mtu "$max"
 	level=$(pool_level)
-	for ((round = 0; round < ROUNDS; round++)); do
-		udp_send "$RCV4" "$mtu" 30
-		ip -n "$rcv_ns" link set dev "$RCV" mtu 1500
-		udp_send "$RCV4" "$mtu" 30
-		ip -n "$rcv_ns" link set dev "$RCV" mtu "$mtu"
-	done
+	frames=$(rx_frames)
+	in_defer_scope mtu_rounds "$max"
 	link_wait
-	got=$(udp_arrived "$RCV4" 1500 20)
-	((got == 20))
-	check_err $? "$got of 20 frames arrive afterwards"
+	(($(rx_frames) - frames >= ROUNDS * 2))
+	check_err $? "there has been no burst"
 	check_pools mtu-in-burst "$level"
+	check_throughput mtu-in-burst
 	log_test "MTU changes in the middle of a burst"
+}
+
+mtu_rounds()
+{
+	local max=$1
+	local round
+
+	poll_late
+	flood "$RCV4" "$max"
+	sleep 0.1
+	for ((round = 0; round < ROUNDS; round++)); do
+		ip -n "$rcv_ns" link set dev "$RCV" mtu 1500
+		sleep 0.002
+		ip -n "$rcv_ns" link set dev "$RCV" mtu "$max"
+		sleep "0.00$((2 + round % 3))"
+	done
+}
+
+# Memory is short in the middle of a change of the MTU: either all of it is done
+# or nothing
+alloc_failure()
+{
+	local max
+
+	if [[ ! -w $FAIL/failslab/verbose || ! -w $FAIL/fail_page_alloc/verbose ]]; then
+		log_test_skip "MTU changes without memory" "no fault injection"
+		return
+	fi
+	topo_create || return
+	max=$(settable_mtu)
+	fail_any_allocation
+	coproc INJECTOR { injector; }
+	fail_each_step 1500 "$max"
+	fail_each_step "$max" 1500
+	echo quit >&"${INJECTOR[1]}"
+	check_throughput alloc-failure
+	log_test "MTU changes without memory"
+}
+
+# Let /proc/self/fail-nth count all allocations
+fail_any_allocation()
+{
+	local name
+
+	for name in failslab fail_page_alloc; do
+		echo N > "$FAIL/$name/ignore-gfp-wait"
+		defer eval "echo Y > '$FAIL/$name/ignore-gfp-wait'"
+		echo 0 > "$FAIL/$name/verbose"
+		defer eval "echo 2 > '$FAIL/$name/verbose'"
+	done
+	echo 0 > "$FAIL/fail_page_alloc/min-order"
+	defer eval "echo 1 > '$FAIL/fail_page_alloc/min-order'"
+}
+
+# For each line "MTU N", until "quit", set the receiver's MTU with the Nth allocation failing,
+# and answer "L E": L of the N are left, so 0 if one failed; E is the error
+injector()
+{
+	exec ip netns exec "$rcv_ns" python3 -uc '
+import fcntl, os, socket, struct, sys
+s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+nth = os.open("/proc/self/fail-nth", os.O_RDWR)
+for line in sys.stdin:
+    if line == "quit\n":
+        break
+    mtu, n = line.split()
+    ifreq = struct.pack("16si20x", sys.argv[1].encode(), int(mtu))
+    error = 0
+    os.pwrite(nth, n.encode(), 0)
+    try:
+        fcntl.ioctl(s, 0x8922, ifreq)  # SIOCSIFMTU
+    except OSError as e:
+        error = e.errno
+    left = int(os.pread(nth, 16, 0))
+    os.pwrite(nth, b"0", 0)
+    print(left, error)
+' "$RCV"
+}
+
+# Set the receiver's MTU with an allocation failing, into $left and $error
+inject()
+{
+	local mtu=$1 n=$2
+
+	echo "$mtu $n" >&"${INJECTOR[1]}"
+	read -r left error <&"${INJECTOR[0]}"
+}
+
+# Fail the allocations of a change of the MTU, a different one each time
+fail_each_step()
+{
+	local from=$1 to=$2
+	local level_from level_to n left error rounds=0 refused=0 bad=0
+
+	inject "$from" 0
+	level_from=$(pool_level)
+	inject "$to" 0
+	level_to=$(pool_level)
+	inject "$from" 0
+	for ((n = 1; ; n += 1 + (n > FAIL_EACH ? n / 4 : 0))); do
+		inject "$to" "$n"
+		((left > 0)) && break
+		rounds=$((rounds + 1))
+		if ((error)); then
+			refused=$((refused + 1))
+			check_state "$from" "$level_from" || bad=$((bad + 1))
+		else
+			check_state "$to" "$level_to" || bad=$((bad + 1))
+		fi
+		inject "$from" 0
+		check_state "$from" "$level_from" || bad=$((bad + 1))
+	done
+	log_info "$rounds of about $n allocations from $from to $to failed, the MTU was refused $refused times"
+	((rounds > 0))
+	check_err $? "no allocation failed from $from to $to"
+	figure "alloc-failure-$([[ $from == 1500 ]] && echo up || echo down)" \
+		"$bad" states
+	check_err "$bad" "$bad states are neither the old nor the new one"
+}
+
+# The receiver has this MTU and this many buffers, and is reached
+check_state()
+{
+	local mtu=$1 level=$2
+	local is
+
+	is="$(ip netns exec "$rcv_ns" cat "/sys/class/net/$RCV/mtu") $(pool_level)"
+	[[ $is == "$mtu $level" && $(answers "$RCV4" 1500 1) == 1 ]] && return
+	log_info "allocation $n: $is instead of $mtu $level"
+	return 1
+}
+
+# The driver is unbound while frames arrive, and bound again
+rebind()
+{
+	local driver=/sys/bus/platform/drivers/mvpp2
+	local max level left device
+
+	topo_create || return
+	device=$(ip netns exec "$rcv_ns" readlink -f "/sys/class/net/$RCV/device")
+	max=$(settable_mtu)
+	set_mtu "$max"
+	poll_late
+	level=$(pool_level)
+	flood "$RCV4" "$max"
+	sleep 0.1
+	basename "$device" > "$driver/unbind"
+	if [[ -n $level ]]; then
+		left=$(pool_level)
+		figure rebind-left "$left" buffers
+		((left == 0))
+		check_err $? "$left buffers are left to the hardware"
+	fi
+	basename "$device" > "$driver/bind"
+	slowwait 10 bound >/dev/null
+	check_err $? "$SND and $RCV don't come back"
+
+	topo_create || return
+	set_mtu "$max"
+	check_pools rebind "$level"
+	check_throughput rebind
+	log_test "Driver unbound in the middle of a burst"
+}
+
+bound()
+{
+	[[ -e /sys/class/net/$SND && -e /sys/class/net/$RCV ]]
 }
 
 # A flow that fills the default ring: the queue stops, no packet is dropped
@@ -400,9 +673,9 @@ full_ring()
 	rate=$(tcp_rate "$SECONDS_RING")
 	dropped=$(($(stat_of "$snd_ns" "$SND" tx_dropped) - dropped))
 	resent=$(($(retransmits) - resent))
-	log_info "full-ring-tcp: $rate Mbit/s"
-	log_info "full-ring-tx-dropped: $dropped packets"
-	log_info "full-ring-retransmits: $resent segments"
+	figure full-ring-tcp "$rate" Mbit/s
+	figure full-ring-tx-dropped "$dropped" packets
+	figure full-ring-retransmits "$resent" segments
 	((rate > 0 && dropped == 0))
 	check_err $? "$dropped packets dropped by the device"
 	log_test "Full Tx ring"
@@ -417,8 +690,8 @@ small_mss()
 	dropped=$(stat_of "$snd_ns" "$SND" tx_dropped)
 	rate=$(tcp_rate "$SECONDS_TCP" --set-mss 400)
 	dropped=$(($(stat_of "$snd_ns" "$SND" tx_dropped) - dropped))
-	log_info "small-mss-tcp: $rate Mbit/s"
-	log_info "small-mss-tx-dropped: $dropped packets"
+	figure small-mss-tcp "$rate" Mbit/s
+	figure small-mss-tx-dropped "$dropped" packets
 	((rate > 0 && dropped == 0))
 	check_err $? "$dropped packets dropped by the device"
 	log_test "GSO packets of many segments"
@@ -443,9 +716,9 @@ if [[ -z $SND || -z $RCV ]]; then
 	echo "SKIP: needs two mvpp2 devices"
 	exit "$ksft_skip"
 fi
-require_command iperf3
-require_command nstat
-require_command python3
+for command in ethtool iperf3 nstat ping python3; do
+	require_command "$command"
+done
 
 tests_run
 
