@@ -31,6 +31,7 @@ ALL_TESTS="
 	throughput
 	mtu_sweep
 	oversize
+	scattered
 	down_in_burst
 	mtu_in_burst
 	alloc_failure
@@ -58,7 +59,7 @@ SECONDS_RING=${SECONDS_RING:-5}
 # Put in front of the names of figures
 PREFIX=${PREFIX:-}
 
-MODEL=${MODEL:-/sys/kernel/debug/ppv2_model/counters}
+MODEL=${MODEL:-/sys/kernel/debug/ppv2_model}
 FAIL=/sys/kernel/debug
 
 PORT=5201
@@ -212,7 +213,8 @@ retransmits()
 # Buffers that the pools hold, all together; nothing on a board
 pool_level()
 {
-	[[ -r $MODEL ]] && awk '/^pool/ { sum += $3 } END { print sum }' "$MODEL"
+	[[ -d $MODEL ]] &&
+		awk '/^pool/ { sum += $3 } END { print sum }' "$MODEL/counters"
 }
 
 # Report and check what the pools lack of a former level, as soon as nothing is
@@ -439,6 +441,54 @@ oversize()
 	log_test "Frames above the receiver's MTU"
 }
 
+# Frames are longer than a buffer, because the software PPv2.2 adds to them
+# and its MACs don't mind
+scatter()
+{
+	local extra=$1
+
+	echo "$extra" > "$MODEL/extra"
+	defer eval "echo 0 > '$MODEL/extra'"
+	echo 65535 > "$MODEL/slack"
+	defer eval "echo 0 > '$MODEL/slack'"
+}
+
+# Frames that come in several buffers are errors, and cost nothing
+scattered()
+{
+	local level extra got
+
+	if [[ ! -d $MODEL ]]; then
+		log_test_skip "Frames longer than a buffer" "no software PPv2.2"
+		return
+	fi
+	topo_create || return
+	check_answers "$RCV4" 1500
+	level=$(pool_level)
+	for extra in 400 2000 8000; do
+		got=$(in_defer_scope scattered_frames "$extra")
+		((got == 100))
+		check_err $? "$got of 100 frames with $extra bytes more are errors"
+		check_answers "$RCV4" 1500 "after frames with $extra bytes more"
+	done
+	check_pools scattered "$level"
+	check_throughput scattered
+	log_test "Frames longer than a buffer"
+}
+
+# Tell how many of 100 frames are counted as errors
+scattered_frames()
+{
+	local extra=$1
+	local errors
+
+	scatter "$extra"
+	errors=$(rx_errors)
+	(udp_send "$RCV4" 1500 100)
+	sleep 0.1
+	echo $(($(rx_errors) - errors))
+}
+
 # A device goes down while frames of the largest MTU arrive, or are sent
 down_in_burst()
 {
@@ -464,6 +514,7 @@ down_rounds()
 	local round
 
 	poll_late
+	[[ -d $MODEL ]] && scatter 64
 	flood "$RCV4" "$max"
 	sleep 0.1
 	for ((round = 0; round < ROUNDS; round++)); do
@@ -501,6 +552,7 @@ mtu_rounds()
 	local round
 
 	poll_late
+	[[ -d $MODEL ]] && scatter 64
 	flood "$RCV4" "$max"
 	sleep 0.1
 	for ((round = 0; round < ROUNDS; round++)); do

@@ -546,7 +546,9 @@ impl<M: Memory, S: Sum> Ppv2<M, S> {
     }
 
     fn try_receive(&mut self, now: u64, port: usize, frame: &[u8]) -> Result<(), Dropped> {
-        if frame.len() + FCS > self.mac_limit(port) {
+        let limit = (self.mac_limit(port) as u64).saturating_add(self.wire.slack);
+
+        if (frame.len() + FCS) as u64 > limit {
             return Err(Dropped::Oversize);
         }
         // There is no classifier: a port's frames are all for its first queue.

@@ -12,7 +12,9 @@
 //!
 //! `ppv2_model/` in debugfs has `counters` and what the wire does to frames:
 //! `rate` in Mbit/s, `delay` in ns, `loss` (one in so many), `extra` bytes for
-//! one frame in `extra_every`.
+//! one frame in `extra_every`; and `slack`, by how many bytes a frame may exceed
+//! the MAC's limit: longer ones than buffers are scattered only if it is not 0,
+//! or if the driver sets the limit too high.
 //!
 //! # Registers
 //!
@@ -378,5 +380,6 @@ fn add_files(model: &'static Model) -> Result {
     add_knob(&dir, c"delay", model, |wire| &mut wire.delay)?;
     add_knob(&dir, c"loss", model, |wire| &mut wire.loss)?;
     add_knob(&dir, c"extra", model, |wire| &mut wire.extra)?;
-    add_knob(&dir, c"extra_every", model, |wire| &mut wire.extra_every)
+    add_knob(&dir, c"extra_every", model, |wire| &mut wire.extra_every)?;
+    add_knob(&dir, c"slack", model, |wire| &mut wire.slack)
 }

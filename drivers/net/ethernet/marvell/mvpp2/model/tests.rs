@@ -509,6 +509,20 @@ mod cases {
     }
 
     #[test]
+    fn mac_with_slack_lets_longer_frames_pass() -> Result {
+        let mut bench = Bench::new()?;
+
+        bench.fill_pool(2);
+        bench.set_limit(1, 800);
+        bench.ppv2.wire.slack = 4;
+        bench.receive(801)?;
+        assert_eq!(bench.ppv2.counters(1).oversize, 1);
+        bench.receive(800)?;
+        assert_eq!(bench.ppv2.counters(1).rx, 1);
+        Ok(())
+    }
+
+    #[test]
     fn xlg_has_a_limit_of_its_own() -> Result {
         let mut bench = Bench::new()?;
 

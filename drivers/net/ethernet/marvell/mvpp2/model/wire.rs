@@ -22,6 +22,8 @@ pub(crate) struct Wire {
     pub(crate) extra: u64,
     /// One in so many frames has them; 0 or 1: all.
     pub(crate) extra_every: u64,
+    /// Bytes above its limit that a MAC lets pass.
+    pub(crate) slack: u64,
     until_loss: u64,
     until_extra: u64,
 }
@@ -34,6 +36,7 @@ impl Default for Wire {
             loss: 0,
             extra: 0,
             extra_every: 1,
+            slack: 0,
             until_loss: 0,
             until_extra: 0,
         }
