@@ -47,6 +47,7 @@ pub(crate) struct Journal {
     seen_registers: KVVec<bool>,
     seen_misuses: u32,
     waiting: [Option<Report>; WAITING],
+    has_news: bool,
     /// Buffers that were given back and are none.
     pub(crate) bad_releases: u64,
     /// Accesses to registers that the model does not know.
@@ -62,6 +63,7 @@ impl Journal {
             seen_registers: KVVec::from_elem(false, WINDOW, GFP_KERNEL)?,
             seen_misuses: 0,
             waiting: [None; WAITING],
+            has_news: false,
             bad_releases: 0,
             unknowns: 0,
             misuses: 0,
@@ -71,6 +73,7 @@ impl Journal {
     fn tell(&mut self, report: Report) {
         if let Some(free) = self.waiting.iter_mut().find(|slot| slot.is_none()) {
             *free = Some(report);
+            self.has_news = true;
         }
     }
 
@@ -98,6 +101,12 @@ impl Journal {
 
     /// Takes a report that was not told yet.
     pub(crate) fn take(&mut self) -> Option<Report> {
-        self.waiting.iter_mut().find_map(Option::take)
+        if !self.has_news {
+            return None;
+        }
+        let report = self.waiting.iter_mut().find_map(Option::take);
+
+        self.has_news = report.is_some();
+        report
     }
 }

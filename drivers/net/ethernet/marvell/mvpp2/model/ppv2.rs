@@ -8,7 +8,7 @@
 use super::{
     bm::{Buffer, Order, Pool},
     journal::{Journal, Misuse},
-    packet::{self, Sum},
+    packet::{self, Sum, Transport},
     regs::{self, Register, BANKS, FIRST_TXQ, POOLS, PORTS, RXQS, RXQS_PER_PORT, THREADS},
     regs::{TXQS, TXQS_PER_PORT, WINDOW},
     wire::{Flight, Wire},
@@ -31,6 +31,8 @@ const DOORBELL_DELAY: u64 = 200;
 /// Frames are sent in batches that keep the wire busy for about so long: each
 /// one would cost a timer otherwise.
 const BATCH: u64 = 5000;
+/// One bit for each thread.
+const ALL_THREADS: u32 = (1 << THREADS) - 1;
 
 const DESCRIPTOR: usize = 32;
 const MARVELL_HEADER: usize = 2;
@@ -218,6 +220,8 @@ pub(crate) struct Totals {
 pub(crate) struct Ppv2<M: Memory, S: Sum> {
     memory: M,
     registers: KVVec<u32>,
+    /// What each register of a window does.
+    kinds: KVVec<Register>,
     banks: KVVec<KVVec<u32>>,
     /// Registers of the MACs, which have no side effects.
     pub(crate) macs: KVVec<u32>,
@@ -225,6 +229,8 @@ pub(crate) struct Ppv2<M: Memory, S: Sum> {
     rxqs: KVVec<RxQueue>,
     /// When frames have waited for long enough in each RX queue.
     rx_alarms: KVVec<u64>,
+    /// None of them is earlier.
+    next_rx_alarm: u64,
     txqs: KVVec<TxQueue>,
     threads: [Thread; THREADS],
     ports: [Port; PORTS],
@@ -277,11 +283,13 @@ impl<M: Memory, S: Sum> Ppv2<M, S> {
         let mut this = Self {
             memory,
             registers: KVVec::from_elem(0, THREADS * WINDOW / 4, GFP_KERNEL)?,
+            kinds: KVVec::with_capacity(WINDOW / 4, GFP_KERNEL)?,
             banks: KVVec::new(),
             macs: KVVec::from_elem(0, 0xb000 / 4, GFP_KERNEL)?,
             pools: KVVec::new(),
             rxqs: KVVec::from_elem(RxQueue::default(), RXQS, GFP_KERNEL)?,
             rx_alarms: KVVec::from_elem(NEVER, RXQS, GFP_KERNEL)?,
+            next_rx_alarm: NEVER,
             txqs: KVVec::new(),
             threads: [Thread::default(); THREADS],
             ports: core::array::from_fn(|_| Port::new()),
@@ -299,6 +307,9 @@ impl<M: Memory, S: Sum> Ppv2<M, S> {
             _sum: PhantomData,
         };
 
+        for register in (0..WINDOW).step_by(4) {
+            this.kinds.push(regs::decode(register), GFP_KERNEL)?;
+        }
         for bank in &BANKS {
             let words = KVVec::from_elem(0, bank.words() * bank.entries, GFP_KERNEL)?;
             this.banks.push(words, GFP_KERNEL)?;
@@ -388,7 +399,7 @@ impl<M: Memory, S: Sum> Ppv2<M, S> {
         let flights = self.flights.iter().map(Flight::next);
         let next = flights.fold(ports.fold(self.interrupt_at, u64::min), u64::min);
 
-        self.rx_alarms.iter().copied().fold(next, u64::min)
+        next.min(self.next_rx_alarm)
     }
 
     /// Does everything that is due. Returns the interrupts to deliver.
@@ -397,12 +408,10 @@ impl<M: Memory, S: Sum> Ppv2<M, S> {
             self.run_port(now, port);
         }
         for port in 0..self.flights.len() {
-            while let Some(frame) = self.flights.get_mut(port).and_then(|f| f.arrived(now)) {
-                self.receive(now, port, &frame);
-            }
+            self.run_flight(now, port);
         }
-        for queue in 0..RXQS {
-            self.run_rxq(now, queue);
+        if self.next_rx_alarm <= now {
+            self.run_rxqs(now);
         }
         let interrupts = self.deliver(now);
         self.next = self.earliest();
@@ -422,6 +431,25 @@ impl<M: Memory, S: Sum> Ppv2<M, S> {
             }
             self.update_lines(now, port);
         }
+    }
+
+    fn run_flight(&mut self, now: u64, port: usize) {
+        let mut has_frames = false;
+
+        while let Some(frame) = self.flights.get_mut(port).and_then(|f| f.arrived(now)) {
+            self.take_in(now, port, &frame, None);
+            has_frames = true;
+        }
+        if has_frames {
+            self.update_lines(now, port);
+        }
+    }
+
+    fn run_rxqs(&mut self, now: u64) {
+        for queue in 0..RXQS {
+            self.run_rxq(now, queue);
+        }
+        self.next_rx_alarm = self.rx_alarms.iter().copied().fold(NEVER, u64::min);
     }
 
     fn run_rxq(&mut self, now: u64, queue: usize) {
@@ -483,9 +511,14 @@ impl<M: Memory, S: Sum> Ppv2<M, S> {
         }
     }
 
+    /// Only what is enabled can go up, only what is up can go down.
     fn update_lines(&mut self, now: u64, port: usize) {
-        for thread in 0..THREADS {
-            self.update_line(now, port, thread);
+        let up = (self.lines >> (port * INTERRUPTS_PER_PORT)) as u32;
+        let mut threads = (self.ports[port].interrupt_enable | up) & ALL_THREADS;
+
+        while threads != 0 {
+            self.update_line(now, port, threads.trailing_zeros() as usize);
+            threads &= threads - 1;
         }
     }
 
@@ -520,21 +553,24 @@ impl<M: Memory, S: Sum> Ppv2<M, S> {
 
     /// A frame that is under way arrives right now.
     fn hurry(&mut self, now: u64) {
+        let mut frame = core::mem::replace(&mut self.frame, KVVec::new());
+
         for port in 0..self.flights.len() {
-            if self.send_next(now, port, true) != 0 {
-                return;
+            if self.send_next(now, port, &mut frame, true) != 0 {
+                self.update_lines(now, 1 - port);
+                break;
             }
         }
+        self.frame = frame;
     }
 
     // Receive.
 
-    /// A frame comes in at a port.
-    pub(crate) fn receive(&mut self, now: u64, port: usize, frame: &[u8]) {
-        if port >= PORTS {
-            return;
-        }
-        if let Err(dropped) = self.try_receive(now, port, frame) {
+    /// A frame comes in at a port, with what is known of it if a port sent it.
+    ///
+    /// Interrupts are left to the caller: there may be more to come.
+    fn take_in(&mut self, now: u64, port: usize, frame: &[u8], filled: Option<&Transport>) {
+        if let Err(dropped) = self.try_receive(now, port, frame, filled) {
             let counters = &mut self.ports[port].counters;
             match dropped {
                 Dropped::Oversize => counters.oversize += 1,
@@ -545,7 +581,13 @@ impl<M: Memory, S: Sum> Ppv2<M, S> {
         }
     }
 
-    fn try_receive(&mut self, now: u64, port: usize, frame: &[u8]) -> Result<(), Dropped> {
+    fn try_receive(
+        &mut self,
+        now: u64,
+        port: usize,
+        frame: &[u8],
+        filled: Option<&Transport>,
+    ) -> Result<(), Dropped> {
         let limit = (self.mac_limit(port) as u64).saturating_add(self.wire.slack);
 
         if (frame.len() + FCS) as u64 > limit {
@@ -563,7 +605,7 @@ impl<M: Memory, S: Sum> Ppv2<M, S> {
             return Err(Dropped::FullQueue);
         }
         let room = self.choose_pool(config, frame.len() + MARVELL_HEADER)?;
-        let parsed = packet::parse::<S>(frame);
+        let parsed = packet::parse::<S>(frame, filled);
         let counters = &mut self.ports[port].counters;
         counters.rx += 1;
         counters.bad_checksum += u64::from(parsed.bad_checksum);
@@ -571,7 +613,6 @@ impl<M: Memory, S: Sum> Ppv2<M, S> {
         let received = self.store(port, &room, frame, parsed.status)?;
         self.post(id, queue, &received);
         self.start_rx_timer(now, id);
-        self.update_lines(now, port);
         Ok(())
     }
 
@@ -690,6 +731,7 @@ impl<M: Memory, S: Sum> Ppv2<M, S> {
         if let Some(alarm) = self.rx_alarms.get_mut(id).filter(|alarm| **alarm == NEVER) {
             if waits {
                 *alarm = now + delay;
+                self.next_rx_alarm = self.next_rx_alarm.min(now + delay);
                 self.wake(now + delay);
             }
         }
@@ -769,16 +811,21 @@ impl<M: Memory, S: Sum> Ppv2<M, S> {
     }
 
     fn send_batch(&mut self, now: u64, port: usize) {
+        let mut frame = core::mem::replace(&mut self.frame, KVVec::new());
         let mut busy = 0;
 
         while busy < BATCH {
-            let length = self.send_next(now, port, false);
+            let length = self.send_next(now, port, &mut frame, false);
             if length == 0 {
                 break;
             }
             busy += self.wire.time((length + FRAME_OVERHEAD) as u64);
         }
+        self.frame = frame;
         self.update_lines(now, port);
+        if let Some(peer) = peer_of(port) {
+            self.update_lines(now, peer);
+        }
         // A timer that is late does not make the wire slower.
         self.ports[port].send_at = match busy {
             0 => NEVER,
@@ -791,7 +838,7 @@ impl<M: Memory, S: Sum> Ppv2<M, S> {
     }
 
     /// Sends a frame; returns its length, 0 if there is none.
-    fn send_next(&mut self, now: u64, port: usize, hurry: bool) -> usize {
+    fn send_next(&mut self, now: u64, port: usize, frame: &mut [u8], hurry: bool) -> usize {
         let first = self.ports[port].next_queue;
 
         for i in 0..TXQS_PER_PORT {
@@ -799,23 +846,19 @@ impl<M: Memory, S: Sum> Ppv2<M, S> {
             if self.ports[port].queues & 1 << queue == 0 {
                 continue;
             }
-            let mut frame = core::mem::replace(&mut self.frame, KVVec::new());
-            let length = self.assemble(FIRST_TXQ + port * TXQS_PER_PORT + queue, &mut frame);
-            if length != 0 {
+            let id = FIRST_TXQ + port * TXQS_PER_PORT + queue;
+            if let Some(sent) = self.assemble(id, frame) {
                 self.ports[port].next_queue = (queue + 1) % TXQS_PER_PORT;
                 self.ports[port].counters.tx += 1;
-                self.transmit(now, port, &mut frame, length, hurry);
-            }
-            self.frame = frame;
-            if length != 0 {
-                return length;
+                self.transmit(now, port, frame, &sent, hurry);
+                return sent.length;
             }
         }
         0
     }
 
-    /// Fetches a frame from a TX queue; returns its length, 0 if there is none.
-    fn assemble(&mut self, id: usize, frame: &mut [u8]) -> usize {
+    /// Fetches a frame from a TX queue.
+    fn assemble(&mut self, id: usize, frame: &mut [u8]) -> Option<Sent> {
         let mut length = 0;
         let mut command = 0;
 
@@ -839,14 +882,17 @@ impl<M: Memory, S: Sum> Ppv2<M, S> {
                 break;
             }
         }
+        let filled = packet::fill_checksums::<S>(frame.get_mut(..length)?, command);
         if length == 0 {
-            return 0;
+            return None;
         }
-        packet::fill_checksums::<S>(&mut frame[..length], command);
-        if length < MIN_FRAME {
-            frame[length..MIN_FRAME].fill(0);
+        if let Some(padding) = frame.get_mut(length..MIN_FRAME) {
+            padding.fill(0);
         }
-        length.max(MIN_FRAME)
+        Some(Sent {
+            length: length.max(MIN_FRAME),
+            filled,
+        })
     }
 
     /// Takes the next descriptor from a TX queue.
@@ -869,18 +915,18 @@ impl<M: Memory, S: Sum> Ppv2<M, S> {
     }
 
     /// Puts a frame on the wire; in a `hurry` it arrives without delay.
-    fn transmit(&mut self, now: u64, port: usize, frame: &mut [u8], length: usize, hurry: bool) {
+    fn transmit(&mut self, now: u64, port: usize, frame: &mut [u8], sent: &Sent, hurry: bool) {
         let Some(peer) = peer_of(port) else {
             return;
         };
         let extra = self.wire.next_extra();
-        let end = (length + extra).min(frame.len());
+        let end = sent.length.saturating_add(extra).min(frame.len());
 
-        frame[length..end].fill(0);
+        frame[sent.length..end].fill(0);
         if self.wire.loses() {
             self.ports[peer].counters.lost += 1;
         } else if hurry || self.wire.delay == 0 {
-            self.receive(now, peer, &frame[..end]);
+            self.take_in(now, peer, &frame[..end], sent.filled.as_ref());
         } else if self.flights[peer]
             .depart(now + self.wire.delay, &frame[..end])
             .is_ok()
@@ -938,7 +984,10 @@ impl<M: Memory, S: Sum> Ppv2<M, S> {
             self.bad_access(offset, size);
             return None;
         }
-        let kind = regs::decode(register);
+        let kind = match self.kinds.get(register / 4) {
+            Some(kind) if register % 4 == 0 => *kind,
+            _ => Register::Unknown,
+        };
         if kind == Register::Unknown {
             self.journal.unknown(register);
         }
@@ -957,8 +1006,8 @@ impl<M: Memory, S: Sum> Ppv2<M, S> {
         &mut self.txqs[id]
     }
 
-    /// The driver reads a register.
-    pub(crate) fn read(&mut self, now: u64, offset: usize, size: i32) -> u32 {
+    /// The driver reads a register. The time is asked for where it matters.
+    pub(crate) fn read(&mut self, now: impl Fn() -> u64, offset: usize, size: i32) -> u32 {
         let Some((thread, register, kind)) = self.locate(offset, size) else {
             return 0;
         };
@@ -980,7 +1029,7 @@ impl<M: Memory, S: Sum> Ppv2<M, S> {
             Register::AggrTxqStatus(_) => 0, // fetched by the doorbell
             Register::AggrTxqIndex(of) => self.threads[of].aggregated,
             Register::RxqStatus(id) => self.rxqs[id].occupied | self.rxqs[id].free << 16,
-            Register::TxqSent(id) => self.read_sent(now, thread, id),
+            Register::TxqSent(id) => self.read_sent(now(), thread, id),
             Register::InterruptEnable(port) => self.ports[port].interrupt_enable,
             Register::Cause(port) => self.cause(port, thread),
             Register::PoolCount(pool) => self.prefetched(pool) & 0xfff8,
@@ -1031,8 +1080,8 @@ impl<M: Memory, S: Sum> Ppv2<M, S> {
         sent << 16
     }
 
-    /// The driver writes a register.
-    pub(crate) fn write(&mut self, now: u64, offset: usize, size: i32, value: u32) {
+    /// The driver writes a register. The time is asked for where it matters.
+    pub(crate) fn write(&mut self, now: impl Fn() -> u64, offset: usize, size: i32, value: u32) {
         let Some((thread, register, kind)) = self.locate(offset, size) else {
             return;
         };
@@ -1053,17 +1102,17 @@ impl<M: Memory, S: Sum> Ppv2<M, S> {
             Register::TxqThreshold => self.txq(thread).threshold = value,
             Register::TxqIndex => self.place_index(thread, value),
             Register::TxqPrefetch => self.prefetch(thread, value),
-            Register::AggrTxqUpdate => self.doorbell(now, thread, value & COUNT_MASK),
+            Register::AggrTxqUpdate => self.doorbell(now(), thread, value & COUNT_MASK),
             Register::ReserveRequest => self.reserve(thread, value),
             Register::ReserveClear => self.clear_reserved(thread, value),
-            Register::RxqUpdate(id) => self.update_rxq(now, id, value),
+            Register::RxqUpdate(id) => self.update_rxq(now(), id, value),
             Register::RxqStatus(id) => self.reset_rxq(id),
             Register::GroupSelect => self.group = value,
             Register::GroupConfig => self.configure_group(value),
-            Register::InterruptEnable(port) => self.enable_interrupts(now, port, value),
-            Register::CauseMask(port) => self.update_line(now, port, thread),
-            Register::PoolRelease(pool) => self.release_written(now, thread, pool, value),
-            Register::SchedulerCommand => self.schedule(now, value),
+            Register::InterruptEnable(port) => self.enable_interrupts(now(), port, value),
+            Register::CauseMask(port) => self.update_line(now(), port, thread),
+            Register::PoolRelease(pool) => self.release_written(now(), thread, pool, value),
+            Register::SchedulerCommand => self.schedule(now(), value),
             Register::Bank(bank) => {
                 if let Some(word) = self.bank_word(bank, register) {
                     *word = value;
@@ -1151,6 +1200,13 @@ impl<M: Memory, S: Sum> Ppv2<M, S> {
 
         self.release(now, pool, Buffer { dma, cookie });
     }
+}
+
+/// A frame that was sent.
+struct Sent {
+    length: usize,
+    /// What its checksum was filled in for.
+    filled: Option<Transport>,
 }
 
 /// Why a frame was not received.

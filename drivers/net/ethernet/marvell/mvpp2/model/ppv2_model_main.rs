@@ -95,6 +95,11 @@ const SYSTEM_WORDS: usize = 0x2000 / 4;
 /// it is done, which is at once.
 const CM3_BUSY: u32 = 1 << 31;
 
+fn now() -> u64 {
+    // SAFETY: It has no requirements.
+    unsafe { bindings::ppv2_model_now() }
+}
+
 /// Checksums by the kernel's own function.
 struct KernelSum;
 
@@ -137,7 +142,7 @@ impl State {
         }
     }
 
-    fn read(&mut self, now: u64, window: u32, offset: usize, size: i32) -> u32 {
+    fn read(&mut self, window: u32, offset: usize, size: i32) -> u32 {
         if window == bindings::ppv2_model_window_PPV2_MODEL_PACKETS {
             return self.ppv2.read(now, offset, size);
         }
@@ -150,7 +155,7 @@ impl State {
         }
     }
 
-    fn write(&mut self, now: u64, window: u32, offset: usize, size: i32, value: u32) {
+    fn write(&mut self, window: u32, offset: usize, size: i32, value: u32) {
         let is_command = window == bindings::ppv2_model_window_PPV2_MODEL_CM3 && offset == 0;
         let value = if is_command { value & !CM3_BUSY } else { value };
 
@@ -193,11 +198,9 @@ impl Model {
     }
 
     /// Does something at the hardware, and all that follows from it.
-    fn with<R>(&self, act: impl FnOnce(&mut State, u64) -> R) -> R {
+    fn with<R>(&self, act: impl FnOnce(&mut State) -> R) -> R {
         let mut state = self.state.lock();
-        // SAFETY: It has no requirements.
-        let now = unsafe { bindings::ppv2_model_now() };
-        let result = act(&mut state, now);
+        let result = act(&mut state);
 
         state.arm();
         while let Some(report) = state.ppv2.journal.take() {
@@ -244,7 +247,7 @@ unsafe extern "C" fn ppv2_model_read(
     // SAFETY: By the requirement of this function.
     let model = unsafe { Model::from_shim(model) };
 
-    model.with(|state, now| state.read(now, window, offset as usize, size))
+    model.with(|state| state.read(window, offset as usize, size))
 }
 
 /// A register is written.
@@ -263,7 +266,7 @@ unsafe extern "C" fn ppv2_model_write(
     // SAFETY: By the requirement of this function.
     let model = unsafe { Model::from_shim(model) };
 
-    model.with(|state, now| state.write(now, window, offset as usize, size, value));
+    model.with(|state| state.write(window, offset as usize, size, value));
 }
 
 /// The time of the alarm has come. Returns interrupts, one bit each.
@@ -276,9 +279,9 @@ unsafe extern "C" fn ppv2_model_run(model: *mut c_void) -> u64 {
     // SAFETY: By the requirement of this function.
     let model = unsafe { Model::from_shim(model) };
 
-    model.with(|state, now| {
+    model.with(|state| {
         state.armed = NEVER;
-        state.ppv2.run(now)
+        state.ppv2.run(now())
     })
 }
 
@@ -295,7 +298,7 @@ fn tell(report: Report) {
 struct CountersFile(&'static Model);
 
 fn show_counters(file: &CountersFile, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-    file.0.with(|state, _| {
+    file.0.with(|state| {
         let ppv2 = &state.ppv2;
 
         for pool in 0..POOLS {
@@ -337,7 +340,7 @@ struct Knob {
 
 impl fmt::Debug for Knob {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let value = self.model.with(|state, _| *(self.of)(&mut state.ppv2.wire));
+        let value = self.model.with(|state| *(self.of)(&mut state.ppv2.wire));
 
         write!(f, "{value}")
     }
@@ -352,7 +355,7 @@ impl Reader for Knob {
         let text = core::str::from_utf8(text).map_err(|_| EINVAL)?;
         let value = u64::from_str(text.trim()).map_err(|_| EINVAL)?;
         self.model
-            .with(|state, _| *(self.of)(&mut state.ppv2.wire) = value);
+            .with(|state| *(self.of)(&mut state.ppv2.wire) = value);
         Ok(())
     }
 }

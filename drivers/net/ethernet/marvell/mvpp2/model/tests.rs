@@ -122,11 +122,11 @@ impl Bench {
     }
 
     fn write(&mut self, register: usize, value: u32) {
-        self.ppv2.write(self.now, register, 4, value);
+        self.ppv2.write(|| self.now, register, 4, value);
     }
 
     fn read(&mut self, register: usize) -> u32 {
-        self.ppv2.read(self.now, register, 4)
+        self.ppv2.read(|| self.now, register, 4)
     }
 
     fn set_limit(&mut self, port: usize, bytes: u32) {
@@ -225,7 +225,8 @@ impl Bench {
     fn receive(&mut self, length: usize) -> Result {
         let frame = frame(length)?;
 
-        self.ppv2.receive(self.now, 1, &frame);
+        self.ppv2.take_in(self.now, 1, &frame, None);
+        self.ppv2.update_lines(self.now, 1);
         Ok(())
     }
 
@@ -838,8 +839,8 @@ mod cases {
     fn odd_accesses_are_misuse() -> Result {
         let mut bench = Bench::new()?;
 
-        bench.ppv2.read(0, 0x2040, 2);
-        bench.ppv2.write(0, THREADS * WINDOW, 4, 1);
+        bench.ppv2.read(|| 0, 0x2040, 2);
+        bench.ppv2.write(|| 0, THREADS * WINDOW, 4, 1);
         assert_eq!(bench.ppv2.journal.misuses, 2);
         Ok(())
     }
@@ -851,13 +852,13 @@ mod cases {
                 let mut bytes = packet(is_ipv6, is_udp, length)?;
 
                 packet::fill_checksums::<Book>(&mut bytes, command(is_ipv6, is_udp));
-                let parsed = packet::parse::<Book>(&bytes);
+                let parsed = packet::parse::<Book>(&bytes, None);
                 assert!(!parsed.bad_checksum);
                 assert_eq!(parsed.status & RX_L4_GOOD, RX_L4_GOOD);
                 assert_eq!(parsed.status >> 25 & 3, if is_udp { 2 } else { 1 });
                 assert_eq!(parsed.status & 1 << 24, 0);
                 bytes[length - 1] ^= 1;
-                let parsed = packet::parse::<Book>(&bytes);
+                let parsed = packet::parse::<Book>(&bytes, None);
                 assert!(parsed.bad_checksum);
                 assert_eq!(parsed.status & RX_L4_GOOD, 0);
             }
@@ -898,7 +899,7 @@ mod cases {
             let mut bytes = packet(false, false, 90)?;
 
             bytes.truncate(length);
-            let before = packet::parse::<Book>(&bytes).bad_checksum;
+            let before = packet::parse::<Book>(&bytes, None).bad_checksum;
             assert!(!before);
             packet::fill_checksums::<Book>(&mut bytes, command(length % 2 == 0, true));
         }
