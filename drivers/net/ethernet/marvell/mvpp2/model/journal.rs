@@ -14,8 +14,12 @@ pub(crate) enum Misuse {
     NoMemory,
     /// An access that is not 32 bits wide, or beyond all windows.
     Access,
+    /// An RX queue that does not exist.
+    RxQueue,
     /// A TX queue that no port has.
     TxQueue,
+    /// A descriptor that a queue does not have.
+    QueueIndex,
     /// A TX queue that has no room, or is not set up.
     TxQueueFull,
     /// An aggregated queue that has no room, or is not set up.

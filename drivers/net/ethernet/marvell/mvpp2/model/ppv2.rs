@@ -13,7 +13,7 @@ use super::{
     regs::{TXQS, TXQS_PER_PORT, WINDOW},
     wire::{Flight, Wire},
 };
-use core::marker::PhantomData;
+use core::{iter::zip, marker::PhantomData};
 use kernel::prelude::*;
 
 /// An alarm that is not set.
@@ -43,6 +43,7 @@ const MIN_FRAME: usize = 60;
 /// What a port can send at most.
 const MAX_FRAME: usize = 16384;
 const MAX_TXQ: usize = 2048;
+const MAX_RXQ: u32 = COUNT_MASK;
 const BUFFER_HEADER: usize = 32;
 /// Bus addresses in descriptors have so many bits.
 const ADDRESS_MASK: u64 = (1 << 40) - 1;
@@ -88,6 +89,10 @@ impl RxQueue {
 
         self.occupied != 0 && (self.timed_out || self.occupied >= threshold)
     }
+
+    fn status(&self) -> u32 {
+        self.occupied & COUNT_MASK | (self.free & COUNT_MASK) << 16
+    }
 }
 
 struct TxQueue {
@@ -122,12 +127,35 @@ impl TxQueue {
         }
     }
 
+    fn place(&mut self, base: u32) {
+        self.base = u64::from(base);
+        self.put = 0;
+        self.get = 0;
+        self.pending = 0;
+    }
+
+    fn prefetch(&mut self, value: u32) {
+        self.prefetch = value;
+        if value & TXQ_DRAIN != 0 {
+            self.get = self.put;
+            self.pending = 0;
+        }
+    }
+
     fn room(&self) -> u32 {
         let reserved: u32 = self.reserved.iter().sum();
 
         self.size
             .saturating_sub(self.pending)
             .saturating_sub(reserved)
+    }
+
+    /// Grants as much as there is room for.
+    fn reserve(&mut self, thread: usize, wanted: u32) -> Option<u32> {
+        let granted = wanted.min(self.room());
+
+        *self.reserved.get_mut(thread)? += granted;
+        Some(granted)
     }
 
     fn interrupts(&self, thread: usize, timed_out: bool) -> bool {
@@ -174,6 +202,17 @@ pub(crate) struct Counters {
     pub(crate) bad_checksum: u64,
     /// Frames that the wire has lost on their way here.
     pub(crate) lost: u64,
+}
+
+impl Counters {
+    fn drop(&mut self, dropped: Dropped) {
+        match dropped {
+            Dropped::Oversize => self.oversize += 1,
+            Dropped::Disabled => self.disabled += 1,
+            Dropped::FullQueue => self.full_queue += 1,
+            Dropped::NoBuffer => self.no_buffer += 1,
+        }
+    }
 }
 
 struct Port {
@@ -419,17 +458,27 @@ impl<M: Memory, S: Sum> Ppv2<M, S> {
     }
 
     fn run_port(&mut self, now: u64, port: usize) {
-        if self.ports[port].send_at <= now {
+        let due = |at: Option<u64>| at.is_some_and(|at| at <= now);
+
+        if due(self.ports.get(port).map(|p| p.send_at)) {
             self.send_batch(now, port);
         }
-        if self.ports[port].completion_at <= now {
-            self.ports[port].completion_at = NEVER;
-            for thread in 0..THREADS {
-                if self.has_completions(port, thread) {
-                    self.ports[port].timed_out[thread] = true;
-                }
-            }
+        if due(self.ports.get(port).map(|p| p.completion_at)) {
+            self.time_out(port);
             self.update_lines(now, port);
+        }
+    }
+
+    /// Completions have waited for as long as they may.
+    fn time_out(&mut self, port: usize) {
+        let waits: [bool; THREADS] =
+            core::array::from_fn(|thread| self.has_completions(port, thread));
+
+        if let Some(port) = self.ports.get_mut(port) {
+            port.completion_at = NEVER;
+            for (timed_out, waits) in zip(&mut port.timed_out, waits) {
+                *timed_out |= waits;
+            }
         }
     }
 
@@ -495,9 +544,14 @@ impl<M: Memory, S: Sum> Ppv2<M, S> {
         cause
     }
 
+    /// Threads that a port interrupts, one bit each.
+    fn enabled(&self, port: usize) -> u32 {
+        self.ports.get(port).map_or(0, |p| p.interrupt_enable)
+    }
+
     fn update_line(&mut self, now: u64, port: usize, thread: usize) {
         let line = 1u64 << (port * INTERRUPTS_PER_PORT + thread);
-        let enabled = self.ports[port].interrupt_enable & 1 << thread != 0;
+        let enabled = self.enabled(port) & 1 << thread != 0;
         let mask = self.of_thread(thread, regs::CAUSE_MASK + 4 * port);
 
         if !enabled || mask == 0 || self.cause(port, thread) & mask == 0 {
@@ -514,7 +568,7 @@ impl<M: Memory, S: Sum> Ppv2<M, S> {
     /// Only what is enabled can go up, only what is up can go down.
     fn update_lines(&mut self, now: u64, port: usize) {
         let up = (self.lines >> (port * INTERRUPTS_PER_PORT)) as u32;
-        let mut threads = (self.ports[port].interrupt_enable | up) & ALL_THREADS;
+        let mut threads = (self.enabled(port) | up) & ALL_THREADS;
 
         while threads != 0 {
             self.update_line(now, port, threads.trailing_zeros() as usize);
@@ -551,17 +605,43 @@ impl<M: Memory, S: Sum> Ppv2<M, S> {
         }
     }
 
-    /// A frame that is under way arrives right now.
+    /// A frame that is under way arrives right now, if the wire could carry it
+    /// within what is sent at once anyway: the rate stays what it is.
     fn hurry(&mut self, now: u64) {
-        let mut frame = core::mem::replace(&mut self.frame, KVVec::new());
+        let soon = now + BATCH;
 
         for port in 0..self.flights.len() {
-            if self.send_next(now, port, &mut frame, true) != 0 {
-                self.update_lines(now, 1 - port);
-                break;
+            if self.hurry_flight(now, soon, port) || self.hurry_port(now, soon, port) {
+                return;
             }
         }
-        self.frame = frame;
+    }
+
+    /// What is on a long wire keeps its order.
+    fn hurry_flight(&mut self, now: u64, soon: u64, port: usize) -> bool {
+        let Some(frame) = self.flights.get_mut(port).and_then(|f| f.arrived(soon)) else {
+            return false;
+        };
+
+        self.take_in(now, port, &frame, None);
+        self.update_lines(now, port);
+        true
+    }
+
+    fn hurry_port(&mut self, now: u64, soon: u64, port: usize) -> bool {
+        let is_free = self.ports.get(port).is_some_and(|p| p.send_at <= soon);
+
+        if !is_free || self.wire.delay != 0 {
+            return false;
+        }
+        match self.send_next(now, port) {
+            0 => false,
+            length => {
+                let busy = self.wire.time((length + FRAME_OVERHEAD) as u64);
+                self.after_sending(now, port, busy);
+                true
+            }
+        }
     }
 
     // Receive.
@@ -570,14 +650,10 @@ impl<M: Memory, S: Sum> Ppv2<M, S> {
     ///
     /// Interrupts are left to the caller: there may be more to come.
     fn take_in(&mut self, now: u64, port: usize, frame: &[u8], filled: Option<&Transport>) {
-        if let Err(dropped) = self.try_receive(now, port, frame, filled) {
-            let counters = &mut self.ports[port].counters;
-            match dropped {
-                Dropped::Oversize => counters.oversize += 1,
-                Dropped::Disabled => counters.disabled += 1,
-                Dropped::FullQueue => counters.full_queue += 1,
-                Dropped::NoBuffer => counters.no_buffer += 1,
-            }
+        let result = self.try_receive(now, port, frame, filled);
+
+        if let (Err(dropped), Some(port)) = (result, self.ports.get_mut(port)) {
+            port.counters.drop(dropped);
         }
     }
 
@@ -601,15 +677,15 @@ impl<M: Memory, S: Sum> Ppv2<M, S> {
         if config & RXQ_DISABLE != 0 || queue.base == 0 || queue.size == 0 {
             return Err(Dropped::Disabled);
         }
-        if queue.free == 0 {
+        if queue.free == 0 || queue.occupied >= queue.size {
             return Err(Dropped::FullQueue);
         }
         let room = self.choose_pool(config, frame.len() + MARVELL_HEADER)?;
         let parsed = packet::parse::<S>(frame, filled);
-        let counters = &mut self.ports[port].counters;
-        counters.rx += 1;
-        counters.bad_checksum += u64::from(parsed.bad_checksum);
-
+        if let Some(port) = self.ports.get_mut(port) {
+            port.counters.rx += 1;
+            port.counters.bad_checksum += u64::from(parsed.bad_checksum);
+        }
         let received = self.store(port, &room, frame, parsed.status)?;
         self.post(id, queue, &received);
         self.start_rx_timer(now, id);
@@ -675,7 +751,9 @@ impl<M: Memory, S: Sum> Ppv2<M, S> {
                 buffer,
             });
         }
-        self.ports[port].counters.scatter += 1;
+        if let Some(port) = self.ports.get_mut(port) {
+            port.counters.scatter += 1;
+        }
         self.scatter(room, buffer, frame)?;
         let status = status & !RX_L4_GOOD | RX_BUF_HDR | RX_RESOURCE_ERROR;
         Ok(Received {
@@ -767,8 +845,11 @@ impl<M: Memory, S: Sum> Ppv2<M, S> {
             return;
         }
         for _ in 0..count {
-            let index = self.threads[thread].aggregated;
-            self.threads[thread].aggregated = (index + 1) % size;
+            let Some(next) = self.threads.get_mut(thread).map(|t| &mut t.aggregated) else {
+                return;
+            };
+            let index = *next;
+            *next = (index + 1) % size;
             self.enqueue(now, thread, base + u64::from(index) * DESCRIPTOR as u64);
         }
     }
@@ -804,57 +885,78 @@ impl<M: Memory, S: Sum> Ppv2<M, S> {
     }
 
     fn kick(&mut self, now: u64, port: usize) {
-        if self.ports[port].send_at == NEVER {
-            self.ports[port].send_at = now + DOORBELL_DELAY;
-            self.wake(now + DOORBELL_DELAY);
-        }
+        let Some(port) = self.ports.get_mut(port).filter(|p| p.send_at == NEVER) else {
+            return;
+        };
+
+        port.send_at = now + DOORBELL_DELAY;
+        self.wake(now + DOORBELL_DELAY);
     }
 
     fn send_batch(&mut self, now: u64, port: usize) {
-        let mut frame = core::mem::replace(&mut self.frame, KVVec::new());
         let mut busy = 0;
 
         while busy < BATCH {
-            let length = self.send_next(now, port, &mut frame, false);
-            if length == 0 {
-                break;
+            match self.send_next(now, port) {
+                0 => break,
+                length => busy += self.wire.time((length + FRAME_OVERHEAD) as u64),
             }
-            busy += self.wire.time((length + FRAME_OVERHEAD) as u64);
         }
-        self.frame = frame;
+        self.after_sending(now, port, busy);
+    }
+
+    /// The wire was given frames that keep it `busy`.
+    fn after_sending(&mut self, now: u64, port: usize, busy: u64) {
+        let delay = clocks_to_ns(self.shared(regs::TX_COALESCE_TIME + 4 * port));
+
         self.update_lines(now, port);
         if let Some(peer) = peer_of(port) {
             self.update_lines(now, peer);
         }
-        // A timer that is late does not make the wire slower.
-        self.ports[port].send_at = match busy {
-            0 => NEVER,
-            _ => self.ports[port].send_at + busy,
-        };
-        if busy != 0 && self.ports[port].completion_at == NEVER {
-            let delay = clocks_to_ns(self.shared(regs::TX_COALESCE_TIME + 4 * port));
-            self.ports[port].completion_at = now + delay;
+        if let Some(port) = self.ports.get_mut(port) {
+            // A timer that is late does not make the wire slower.
+            port.send_at = match busy {
+                0 => NEVER,
+                _ => port.send_at.saturating_add(busy),
+            };
+            if busy != 0 && port.completion_at == NEVER {
+                port.completion_at = now + delay;
+            }
         }
     }
 
     /// Sends a frame; returns its length, 0 if there is none.
-    fn send_next(&mut self, now: u64, port: usize, frame: &mut [u8], hurry: bool) -> usize {
-        let first = self.ports[port].next_queue;
+    fn send_next(&mut self, now: u64, port: usize) -> usize {
+        let Some((first, queues)) = self.ports.get(port).map(|p| (p.next_queue, p.queues)) else {
+            return 0;
+        };
 
         for i in 0..TXQS_PER_PORT {
             let queue = (first + i) % TXQS_PER_PORT;
-            if self.ports[port].queues & 1 << queue == 0 {
+            if queues & 1 << queue == 0 {
                 continue;
             }
-            let id = FIRST_TXQ + port * TXQS_PER_PORT + queue;
-            if let Some(sent) = self.assemble(id, frame) {
-                self.ports[port].next_queue = (queue + 1) % TXQS_PER_PORT;
-                self.ports[port].counters.tx += 1;
-                self.transmit(now, port, frame, &sent, hurry);
-                return sent.length;
+            let length = self.send_from(now, port, queue);
+            if length != 0 {
+                return length;
             }
         }
         0
+    }
+
+    /// Sends a frame of this queue; returns its length, 0 if there is none.
+    fn send_from(&mut self, now: u64, port: usize, queue: usize) -> usize {
+        // An empty one for so long: it takes no memory.
+        let mut frame = core::mem::replace(&mut self.frame, KVVec::new());
+        let sent = self.assemble(FIRST_TXQ + port * TXQS_PER_PORT + queue, &mut frame);
+
+        if let (Some(_), Some(port)) = (&sent, self.ports.get_mut(port)) {
+            port.next_queue = (queue + 1) % TXQS_PER_PORT;
+            port.counters.tx += 1;
+        }
+        let length = sent.map_or(0, |sent| self.transmit(now, port, &mut frame, &sent));
+        self.frame = frame;
+        length
     }
 
     /// Fetches a frame from a TX queue.
@@ -914,56 +1016,65 @@ impl<M: Memory, S: Sum> Ppv2<M, S> {
         Some(TxDescriptor::new(&bytes))
     }
 
-    /// Puts a frame on the wire; in a `hurry` it arrives without delay.
-    fn transmit(&mut self, now: u64, port: usize, frame: &mut [u8], sent: &Sent, hurry: bool) {
+    /// Puts a frame on the wire; returns its length there.
+    fn transmit(&mut self, now: u64, port: usize, frame: &mut [u8], sent: &Sent) -> usize {
         let Some(peer) = peer_of(port) else {
-            return;
+            return sent.length;
         };
         let extra = self.wire.next_extra();
         let end = sent.length.saturating_add(extra).min(frame.len());
+        let (arrives, is_lost) = (now.saturating_add(self.wire.delay), self.wire.loses());
 
-        frame[sent.length..end].fill(0);
-        if self.wire.loses() {
-            self.ports[peer].counters.lost += 1;
-        } else if hurry || self.wire.delay == 0 {
-            self.take_in(now, peer, &frame[..end], sent.filled.as_ref());
-        } else if self.flights[peer]
-            .depart(now + self.wire.delay, &frame[..end])
-            .is_ok()
-        {
-            self.wake(now + self.wire.delay);
-        } else {
-            self.ports[peer].counters.lost += 1;
+        if let Some(extra) = frame.get_mut(sent.length..end) {
+            extra.fill(0);
+        }
+        let frame = frame.get(..end).unwrap_or(&[]);
+        if !is_lost && self.wire.delay == 0 {
+            self.take_in(now, peer, frame, sent.filled.as_ref());
+        } else if is_lost || !self.depart(peer, arrives, frame) {
+            self.lose(peer);
+        }
+        end
+    }
+
+    /// A frame is on its way to `peer`, if there is memory for it.
+    fn depart(&mut self, peer: usize, arrives: u64, frame: &[u8]) -> bool {
+        let flight = self.flights.get_mut(peer);
+        let departs = flight.is_some_and(|flight| flight.depart(arrives, frame).is_ok());
+
+        self.wake(arrives);
+        departs
+    }
+
+    fn lose(&mut self, port: usize) {
+        if let Some(port) = self.ports.get_mut(port) {
+            port.counters.lost += 1;
         }
     }
 
     fn reserve(&mut self, thread: usize, value: u32) {
         let wanted = value & COUNT_MASK;
         let id = (value >> 16) as usize;
-        let granted = match self.txqs.get_mut(id) {
-            Some(queue) => {
-                let granted = wanted.min(queue.room());
-                queue.reserved[thread] += granted;
-                granted
-            }
-            None => {
-                self.journal
-                    .misuse(Misuse::TxQueue, id as u64, u64::from(value));
-                0
-            }
-        };
+        let queue = self.txqs.get_mut(id);
+        let granted = queue.and_then(|queue| queue.reserve(thread, wanted));
 
-        self.threads[thread].reserved = granted;
+        if granted.is_none() {
+            self.journal
+                .misuse(Misuse::TxQueue, id as u64, u64::from(value));
+        }
+        if let Some(thread) = self.threads.get_mut(thread) {
+            thread.reserved = granted.unwrap_or(0);
+        }
     }
 
     fn schedule(&mut self, now: u64, value: u32) {
         let index = self.shared(regs::SCHEDULER_PORT) as usize;
-        let Some(port) = index.checked_sub(16).filter(|port| *port < PORTS) else {
+        let port = index.wrapping_sub(16);
+        let Some(queues) = self.ports.get_mut(port).map(|p| &mut p.queues) else {
             return self
                 .journal
                 .misuse(Misuse::SchedulerPort, index as u64, u64::from(value));
         };
-        let queues = &mut self.ports[port].queues;
 
         *queues = (*queues | value & 0xff) & !(value >> 8 & 0xff);
         self.kick(now, port);
@@ -994,16 +1105,58 @@ impl<M: Memory, S: Sum> Ppv2<M, S> {
         Some((thread, register, kind))
     }
 
-    fn rxq(&mut self, thread: usize) -> &mut RxQueue {
-        let id = self.threads[thread].rxq % RXQS;
+    /// What a thread's registers of the selected RX queue are about.
+    fn rxq(&mut self, thread: usize) -> Option<&mut RxQueue> {
+        let id = self.threads.get(thread)?.rxq;
 
-        &mut self.rxqs[id]
+        self.rxqs.get_mut(id)
     }
 
-    fn txq(&mut self, thread: usize) -> &mut TxQueue {
-        let id = self.threads[thread].txq % TXQS;
+    /// What a thread's registers of the selected TX queue are about.
+    fn txq(&mut self, thread: usize) -> Option<&mut TxQueue> {
+        let id = self.threads.get(thread)?.txq;
 
-        &mut self.txqs[id]
+        self.txqs.get_mut(id)
+    }
+
+    fn of_rxq(&mut self, thread: usize, get: impl FnOnce(&RxQueue) -> u32) -> u32 {
+        self.rxq(thread).map_or(0, |queue| get(queue))
+    }
+
+    fn of_txq(&mut self, thread: usize, get: impl FnOnce(&TxQueue) -> u32) -> u32 {
+        self.txq(thread).map_or(0, |queue| get(queue))
+    }
+
+    fn set_rxq(&mut self, thread: usize, set: impl FnOnce(&mut RxQueue)) {
+        if let Some(queue) = self.rxq(thread) {
+            set(queue);
+        }
+    }
+
+    fn set_txq(&mut self, thread: usize, set: impl FnOnce(&mut TxQueue)) {
+        if let Some(queue) = self.txq(thread) {
+            set(queue);
+        }
+    }
+
+    fn select_rxq(&mut self, thread: usize, value: u32) {
+        if value as usize >= RXQS {
+            self.journal
+                .misuse(Misuse::RxQueue, thread as u64, u64::from(value));
+        }
+        if let Some(thread) = self.threads.get_mut(thread) {
+            thread.rxq = value as usize;
+        }
+    }
+
+    fn select_txq(&mut self, thread: usize, value: u32) {
+        if value as usize >= TXQS {
+            self.journal
+                .misuse(Misuse::TxQueue, thread as u64, u64::from(value));
+        }
+        if let Some(thread) = self.threads.get_mut(thread) {
+            thread.txq = value as usize;
+        }
     }
 
     /// The driver reads a register. The time is asked for where it matters.
@@ -1015,27 +1168,27 @@ impl<M: Memory, S: Sum> Ppv2<M, S> {
         self.totals.reads += 1;
         match kind {
             Register::Version => 0x10,
-            Register::RxqAddress => (self.rxq(thread).base >> 8) as u32,
-            Register::RxqSize => self.rxq(thread).size,
-            Register::RxqThreshold => self.rxq(thread).threshold,
-            Register::RxqIndex => self.rxq(thread).index,
-            Register::TxqAddress => self.txq(thread).base as u32,
-            Register::TxqSize => self.txq(thread).size,
-            Register::TxqThreshold => self.txq(thread).threshold,
-            Register::TxqIndex => self.txq(thread).get,
-            Register::TxqPrefetch => self.txq(thread).prefetch,
-            Register::TxqPending => self.txq(thread).pending,
-            Register::ReserveResult => self.threads[thread].reserved,
+            Register::RxqAddress => self.of_rxq(thread, |queue| (queue.base >> 8) as u32),
+            Register::RxqSize => self.of_rxq(thread, |queue| queue.size),
+            Register::RxqThreshold => self.of_rxq(thread, |queue| queue.threshold),
+            Register::RxqIndex => self.of_rxq(thread, |queue| queue.index),
+            Register::TxqAddress => self.of_txq(thread, |queue| queue.base as u32),
+            Register::TxqSize => self.of_txq(thread, |queue| queue.size),
+            Register::TxqThreshold => self.of_txq(thread, |queue| queue.threshold),
+            Register::TxqIndex => self.of_txq(thread, |queue| queue.get),
+            Register::TxqPrefetch => self.of_txq(thread, |queue| queue.prefetch),
+            Register::TxqPending => self.of_txq(thread, |queue| queue.pending),
+            Register::ReserveResult => self.threads.get(thread).map_or(0, |t| t.reserved),
             Register::AggrTxqStatus(_) => 0, // fetched by the doorbell
-            Register::AggrTxqIndex(of) => self.threads[of].aggregated,
-            Register::RxqStatus(id) => self.rxqs[id].occupied | self.rxqs[id].free << 16,
+            Register::AggrTxqIndex(of) => self.threads.get(of).map_or(0, |t| t.aggregated),
+            Register::RxqStatus(id) => self.rxqs.get(id).map_or(0, RxQueue::status),
             Register::TxqSent(id) => self.read_sent(now(), thread, id),
-            Register::InterruptEnable(port) => self.ports[port].interrupt_enable,
+            Register::InterruptEnable(port) => self.enabled(port),
             Register::Cause(port) => self.cause(port, thread),
             Register::PoolCount(pool) => self.prefetched(pool) & 0xfff8,
             Register::PoolPrefetched(pool) => self.prefetched(pool) & 7,
             Register::PoolAllocate(pool) => self.allocate(thread, pool),
-            Register::AllocatedCookie => self.threads[thread].allocated.cookie as u32,
+            Register::AllocatedCookie => self.allocated(thread).cookie as u32,
             Register::AllocatedHigh => self.allocated_high(thread),
             Register::SchedulerCommand => self.scheduled(),
             Register::Bank(bank) => self.bank_word(bank, register).map_or(0, |word| *word),
@@ -1049,14 +1202,24 @@ impl<M: Memory, S: Sum> Ppv2<M, S> {
     }
 
     fn allocate(&mut self, thread: usize, pool: usize) -> u32 {
-        let buffer = self.pools[pool].take().unwrap_or_default();
+        let pool = self.pools.get_mut(pool);
+        let buffer = pool.and_then(Pool::take).unwrap_or_default();
 
-        self.threads[thread].allocated = buffer;
+        if let Some(thread) = self.threads.get_mut(thread) {
+            thread.allocated = buffer;
+        }
         buffer.dma as u32
     }
 
+    /// The buffer that a thread has taken last.
+    fn allocated(&self, thread: usize) -> Buffer {
+        let thread = self.threads.get(thread);
+
+        thread.map_or(Buffer::default(), |thread| thread.allocated)
+    }
+
     fn allocated_high(&self, thread: usize) -> u32 {
-        let buffer = self.threads[thread].allocated;
+        let buffer = self.allocated(thread);
 
         (buffer.dma >> 32 & 0xff) as u32 | ((buffer.cookie >> 32 & 0xff) as u32) << 8
     }
@@ -1069,15 +1232,24 @@ impl<M: Memory, S: Sum> Ppv2<M, S> {
     }
 
     fn read_sent(&mut self, now: u64, thread: usize, id: usize) -> u32 {
-        let sent = core::mem::take(&mut self.txqs[id].sent[thread]);
+        let sent = self.txqs.get_mut(id).and_then(|q| q.sent.get_mut(thread));
+        let sent = sent.map_or(0, core::mem::take);
 
         if let Some(port) = port_of(id) {
             if !self.has_completions(port, thread) {
-                self.ports[port].timed_out[thread] = false;
+                self.set_timed_out(port, thread, false);
             }
             self.update_line(now, port, thread);
         }
         sent << 16
+    }
+
+    fn set_timed_out(&mut self, port: usize, thread: usize, value: bool) {
+        let port = self.ports.get_mut(port);
+
+        if let Some(timed_out) = port.and_then(|p| p.timed_out.get_mut(thread)) {
+            *timed_out = value;
+        }
     }
 
     /// The driver writes a register. The time is asked for where it matters.
@@ -1091,17 +1263,17 @@ impl<M: Memory, S: Sum> Ppv2<M, S> {
             *word = value;
         }
         match kind {
-            Register::RxqSelect => self.threads[thread].rxq = value as usize,
-            Register::RxqAddress => self.rxq(thread).base = u64::from(value) << 8,
-            Register::RxqSize => self.rxq(thread).size = value,
-            Register::RxqThreshold => self.rxq(thread).threshold = value,
-            Register::RxqIndex => self.rxq(thread).index = value,
-            Register::TxqSelect => self.threads[thread].txq = value as usize,
-            Register::TxqAddress => self.place_txq(thread, value),
-            Register::TxqSize => self.txq(thread).size = value.min(MAX_TXQ as u32),
-            Register::TxqThreshold => self.txq(thread).threshold = value,
-            Register::TxqIndex => self.place_index(thread, value),
-            Register::TxqPrefetch => self.prefetch(thread, value),
+            Register::RxqSelect => self.select_rxq(thread, value),
+            Register::RxqAddress => self.set_rxq(thread, |q| q.base = u64::from(value) << 8),
+            Register::RxqSize => self.set_rxq(thread, |q| q.size = value.min(MAX_RXQ)),
+            Register::RxqThreshold => self.set_rxq(thread, |q| q.threshold = value),
+            Register::RxqIndex => self.place_rx_index(thread, value),
+            Register::TxqSelect => self.select_txq(thread, value),
+            Register::TxqAddress => self.set_txq(thread, |q| q.place(value)),
+            Register::TxqSize => self.set_txq(thread, |q| q.size = value.min(MAX_TXQ as u32)),
+            Register::TxqThreshold => self.set_txq(thread, |q| q.threshold = value),
+            Register::TxqIndex => self.place_tx_index(thread, value),
+            Register::TxqPrefetch => self.set_txq(thread, |q| q.prefetch(value)),
             Register::AggrTxqUpdate => self.doorbell(now(), thread, value & COUNT_MASK),
             Register::ReserveRequest => self.reserve(thread, value),
             Register::ReserveClear => self.clear_reserved(thread, value),
@@ -1122,37 +1294,30 @@ impl<M: Memory, S: Sum> Ppv2<M, S> {
         }
     }
 
-    fn place_txq(&mut self, thread: usize, value: u32) {
-        let queue = self.txq(thread);
-
-        queue.base = u64::from(value);
-        queue.put = 0;
-        queue.get = 0;
-        queue.pending = 0;
+    fn place_rx_index(&mut self, thread: usize, value: u32) {
+        match self.rxq(thread).filter(|q| value < q.size.max(1)) {
+            Some(queue) => queue.index = value,
+            None => self
+                .journal
+                .misuse(Misuse::QueueIndex, thread as u64, u64::from(value)),
+        }
     }
 
-    fn place_index(&mut self, thread: usize, value: u32) {
-        let queue = self.txq(thread);
-
-        queue.put = value;
-        queue.get = value;
-    }
-
-    fn prefetch(&mut self, thread: usize, value: u32) {
-        let queue = self.txq(thread);
-
-        queue.prefetch = value;
-        if value & TXQ_DRAIN != 0 {
-            queue.get = queue.put;
-            queue.pending = 0;
+    fn place_tx_index(&mut self, thread: usize, value: u32) {
+        match self.txq(thread).filter(|q| value < q.size.max(1)) {
+            Some(queue) => (queue.put, queue.get) = (value, value),
+            None => self
+                .journal
+                .misuse(Misuse::QueueIndex, thread as u64, u64::from(value)),
         }
     }
 
     fn clear_reserved(&mut self, thread: usize, value: u32) {
         let id = (value >> 16) as usize;
+        let queue = self.txqs.get_mut(id);
 
-        match self.txqs.get_mut(id) {
-            Some(queue) => queue.reserved[thread] = 0,
+        match queue.and_then(|queue| queue.reserved.get_mut(thread)) {
+            Some(reserved) => *reserved = 0,
             None => self
                 .journal
                 .misuse(Misuse::TxQueue, id as u64, u64::from(value)),
@@ -1160,11 +1325,11 @@ impl<M: Memory, S: Sum> Ppv2<M, S> {
     }
 
     fn reset_rxq(&mut self, id: usize) {
-        let queue = &mut self.rxqs[id];
-
-        queue.occupied = 0;
-        queue.free = 0;
-        queue.timed_out = false;
+        if let Some(queue) = self.rxqs.get_mut(id) {
+            queue.occupied = 0;
+            queue.free = 0;
+            queue.timed_out = false;
+        }
     }
 
     fn configure_group(&mut self, value: u32) {
@@ -1187,9 +1352,9 @@ impl<M: Memory, S: Sum> Ppv2<M, S> {
     }
 
     fn enable_interrupts(&mut self, now: u64, port: usize, value: u32) {
-        let enable = &mut self.ports[port].interrupt_enable;
-
-        *enable = (*enable | value & 0xffff) & !(value >> 16);
+        if let Some(enable) = self.ports.get_mut(port).map(|p| &mut p.interrupt_enable) {
+            *enable = (*enable | value & 0xffff) & !(value >> 16);
+        }
         self.update_lines(now, port);
     }
 

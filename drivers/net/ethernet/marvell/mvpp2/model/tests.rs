@@ -415,6 +415,80 @@ mod cases {
     }
 
     #[test]
+    fn eager_frame_is_completed() -> Result {
+        let mut bench = Bench::with(0, true)?;
+
+        bench.write(0x2094, 1 << 16);
+        bench.write(0x5420, 1);
+        bench.write(regs::CAUSE_MASK, 0xff_0000);
+        bench.send(1, 600)?;
+        bench.fill_pool(1);
+        assert_eq!(bench.wait(10_000), 1);
+        assert_eq!(bench.read(0x3c00 + 4 * 128), 2 << 16);
+        Ok(())
+    }
+
+    #[test]
+    fn eager_wire_keeps_its_rate() -> Result {
+        let mut bench = Bench::with(0, true)?;
+
+        bench.ppv2.wire.rate = 1000;
+        bench.send(8, 876)?; // 7.2 us each
+        for number in 0..16 {
+            bench.release(bench.buffer(number));
+            bench.wait(1000 + DOORBELL_DELAY + 3000 * number as u64);
+        }
+        // So much is on the wire by now, or begins within a batch.
+        let sent = bench.ppv2.counters(0).tx;
+        assert!((6..=8).contains(&sent));
+        assert_eq!(bench.ppv2.counters(1).rx, sent);
+        bench.wait(1000 + DOORBELL_DELAY + 7 * 7200 - 1 - BATCH);
+        assert!(bench.ppv2.counters(0).tx < 8);
+        bench.wait(1000 + DOORBELL_DELAY + 7 * 7200);
+        assert_eq!(bench.ppv2.counters(0).tx, 8);
+        Ok(())
+    }
+
+    #[test]
+    fn eager_wire_keeps_its_order() -> Result {
+        let mut bench = Bench::with(0, true)?;
+
+        bench.ppv2.wire.delay = 100_000;
+        bench.send(1, 600)?;
+        bench.wait(50_000);
+        bench.queue_frame(1, 128, 700)?;
+        bench.write(0x2090, 2);
+        bench.fill_pool(4);
+        assert_eq!(bench.ppv2.counters(1).rx, 0);
+        bench.wait(98_000);
+        bench.release(bench.buffer(4));
+        assert_eq!(bench.ppv2.counters(1).rx, 1);
+        assert_eq!(bench.received(0)?.1, 600 + MARVELL_HEADER);
+        bench.wait(160_000);
+        assert_eq!(bench.received(1)?.1, 700 + MARVELL_HEADER);
+        Ok(())
+    }
+
+    /// What a driver sees that looks at a chain after it gave back its start.
+    #[test]
+    fn eager_release_shows_in_the_chain() -> Result {
+        for eager in [false, true] {
+            let mut bench = Bench::with(0x4000_0000, eager)?;
+
+            bench.fill_pool(3);
+            bench.receive(2 * ROOM - MARVELL_HEADER)?;
+            let first = bench.received(0)?.2;
+            let (_, _, before) = follow(&bench, first)?;
+            bench.send(1, 1226)?; // too long for a buffer as well
+            bench.release(first);
+            let (_, _, after) = follow(&bench, first)?;
+            let is_changed = before != after;
+            assert_eq!(is_changed, eager);
+        }
+        Ok(())
+    }
+
+    #[test]
     fn frame_that_just_fits_is_whole() -> Result {
         let mut bench = Bench::new()?;
         let length = ROOM - MARVELL_HEADER;
@@ -739,6 +813,58 @@ mod cases {
         assert_eq!(bench.ppv2.journal.misuses, 5);
         bench.wait(50_000);
         assert_eq!(bench.ppv2.counters(0).tx, 0);
+        Ok(())
+    }
+
+    #[test]
+    fn queues_that_do_not_exist_are_misuse() -> Result {
+        let mut bench = Bench::new()?;
+
+        for (misuses, register, limit) in [(1, 0x2040, RXQS), (2, 0x2080, TXQS)] {
+            bench.write(register, limit as u32 - 1);
+            assert_eq!(bench.ppv2.journal.misuses, misuses - 1);
+            bench.write(register, limit as u32);
+            assert_eq!(bench.ppv2.journal.misuses, misuses);
+        }
+        // Nothing is behind the registers that are about them.
+        for register in [0x2044, 0x2048, 0x204c, 0x2084, 0x2088, 0x2094, 0x209c] {
+            bench.write(register, 0x100);
+            assert_eq!(bench.read(register), 0);
+        }
+        Ok(())
+    }
+
+    #[test]
+    fn index_beyond_the_queue_is_misuse() -> Result {
+        let mut bench = Bench::new()?;
+
+        for (register, select, queue) in [(0x2050, 0x2040, 32), (0x2098, 0x2080, 128)] {
+            let misuses = bench.ppv2.journal.misuses;
+
+            bench.write(select, queue);
+            bench.write(register, 15);
+            assert_eq!(bench.ppv2.journal.misuses, misuses);
+            bench.write(register, 16);
+            assert_eq!(bench.ppv2.journal.misuses, misuses + 1);
+            assert_eq!(bench.read(register), 15);
+        }
+        Ok(())
+    }
+
+    #[test]
+    fn any_value_in_any_register_does_no_harm() -> Result {
+        let mut bench = Bench::new()?;
+
+        bench.ppv2.wire.delay = u64::MAX;
+        bench.ppv2.wire.extra = u64::MAX;
+        for value in [0, 1, 0x7fff_ffff, 0x8000_0000, 0xffff_ffff, 0x5555_5555] {
+            for register in (0..THREADS * WINDOW).step_by(4) {
+                bench.write(register, value);
+                bench.read(register);
+            }
+            bench.wait(bench.now + 100_000);
+            bench.receive(900)?;
+        }
         Ok(())
     }
 
